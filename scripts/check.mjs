@@ -23,6 +23,9 @@ const CHECKS = {
     tool('oxfmt', 'oxfmt', ['--check', '--no-error-on-unmatched-pattern', ...FORMATTED]),
   imports: () => node(['scripts/check-imports.mjs']),
   'unused code': () => tool('knip', 'knip', ['--no-progress']),
+  // Tests do not count here: a file that only tests use would be in the package for no user.
+  'unused files of the package': () =>
+    tool('knip', 'knip', ['--no-progress', '--production', '--include', 'files']),
   // Without packing: npm would build again first, and the file list is a matter for a test.
   package: () => tool('publint', 'publint', ['run', '--strict', '--pack', 'false']),
   lockfile: () => node(['scripts/complete-lockfile.mjs', '--check']),

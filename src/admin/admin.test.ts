@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { undecodable } from '../ledger/undecodable.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
-import { MemoryControlStore } from '../adapters/memory/memory-control-store.ts';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryOutboxReads } from '../adapters/memory/memory-outbox-reads.ts';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryControlStore } from '../../test/memory/memory-control-store.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryOutboxReads } from '../../test/memory/memory-outbox-reads.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { composeReads } from './compose-reads.ts';
@@ -96,8 +96,8 @@ async function walk(admin: Admin, between: () => Promise<void> = async () => und
   return seen;
 }
 
-describe('letters of an outbox and a ledger that are two stores', () => {
-  it('are one list, newest first, also where many died in one instant', async () => {
+describe('dead letters of an outbox and a ledger in two stores', () => {
+  it('are one list, newest first, also when many died at the same instant', async () => {
     const { admin, killRow, killTask, advance } = setup();
     await killRow('r1');
     await killTask('w1');
@@ -109,7 +109,7 @@ describe('letters of an outbox and a ledger that are two stores', () => {
     expect(await walk(admin)).toEqual(['r9', 'x9', 'w5', 'w3', 'w2', 'r4', 'r2', 'w1', 'r1']);
   });
 
-  it('keep their places while others die and come back', async () => {
+  it('keep their position in the list while other tasks die and are retried', async () => {
     const { admin, killRow, killTask, advance } = setup();
     for (const id of ['r1', 'r2', 'r3']) {
       await killRow(id);
@@ -127,7 +127,7 @@ describe('letters of an outbox and a ledger that are two stores', () => {
     expect(seen).toEqual(['wr3', 'r3', 'wr2', 'r2', 'r1']);
   });
 
-  it('are retried and purged where they are', async () => {
+  it('are retried and purged in the store that has them', async () => {
     const { admin, killRow, killTask, advance } = setup();
     await killRow('row');
     await killTask('task');
@@ -146,13 +146,13 @@ describe('letters of an outbox and a ledger that are two stores', () => {
     expect(await admin.stats()).toMatchObject({ dlqCount: 0, tasks: { purged: 1 } });
   });
 
-  it('are found by their task, wherever it is', async () => {
+  it('are found by the id of their task in either store', async () => {
     const { admin, write, killRow, killTask } = setup();
     await killRow('of-relay');
     await killTask('of-worker');
     write(envelope('pending'));
     const states = await Promise.all(
-      ['pending', 'of-relay', 'of-worker', 'nobody'].map(
+      ['pending', 'of-relay', 'of-worker', 'unknown'].map(
         async id => (await admin.tasks.inspect(id))?.state,
       ),
     );
@@ -160,8 +160,8 @@ describe('letters of an outbox and a ledger that are two stores', () => {
   });
 });
 
-describe('a letter of a message that was cut', () => {
-  it('is not brought back, alone or with all', async () => {
+describe('a dead letter of a truncated message', () => {
+  it('is not retried, neither alone nor by retryAll', async () => {
     const { admin, ledger } = setup();
     const raw = new Uint8Array(10);
     const cut = { bytes: 99, sha256: 'f'.repeat(64) };
@@ -179,8 +179,8 @@ describe('a letter of a message that was cut', () => {
   });
 });
 
-describe('a retry of all', () => {
-  it('does not bring back for ever what dies again at once', async () => {
+describe('retryAll', () => {
+  it('retries a dead letter once, also when it dies again at once', async () => {
     const { admin, ledger, killTask, advance } = setup();
     await killTask('t1');
     await killTask('t2');
@@ -207,7 +207,7 @@ describe('a retry of all', () => {
 });
 
 describe('a purge', () => {
-  it('needs an age', async () => {
+  it('requires an age', async () => {
     const { admin } = setup();
     await expect(admin.deadLetters.purge({ taskName: 'a' })).rejects.toMatchObject({
       code: 'ERR_OPTIONS_CONFLICT',
@@ -224,7 +224,7 @@ describe('idempotency keys', () => {
     return { ...made, owner };
   };
 
-  it('are left alone while their holder lives, and woken for when they are freed', async () => {
+  it('are reset only by force while their holder lives, and a task that waits becomes due then', async () => {
     const { admin, ledger, idempotency } = await taken();
     await ledger.park([{ envelope: envelope('holder'), delayMs: 0 }]);
     await ledger.park([{ envelope: envelope('waiting'), delayMs: 3_600_000 }]);
@@ -243,7 +243,7 @@ describe('idempotency keys', () => {
     expect(await admin.idempotency.show('pay#17')).toBeNull();
   });
 
-  it('are freed when their holder has ended, is forgotten, or has left a result', async () => {
+  it('are reset when their holder has ended or has left a result', async () => {
     const { admin, ledger, idempotency, owner } = await taken();
     await ledger.cancel('holder');
     expect(await admin.idempotency.show('pay#17')).toMatchObject({ isHolderAlive: false });

@@ -2,13 +2,16 @@ import type { Redact } from '../task/redact.ts';
 import type { Broker, Delivery } from '../broker/broker.ts';
 import type { EvacuatedTask, Evacuation } from '../ledger/evacuation.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
-import type { Ledger } from '../ledger/ledger.ts';
+import type { BuryItem, Ledger } from '../ledger/ledger.ts';
+import { letterBeside } from '../ledger/letter-beside.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import type { LeftBehind, ServedStore, TierStore } from '../ledger/tier-store.ts';
 import { sleep, type Clock } from '../runtime/clock.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { Envelope } from '../task/envelope.ts';
+import { NO_KEYS, type Keyring } from '../task/keyring.ts';
 import { splitBody } from '../task/split-body.ts';
+import { withCopies } from '../task/with-copies.ts';
 
 type OldBroker = Pick<Broker, 'take' | 'ack' | 'isPushing'>;
 
@@ -30,6 +33,8 @@ export interface MoveParts {
   readonly clock: Clock;
   readonly faultPoint: FaultPoint;
   readonly redact: Redact | null;
+  /** Left out: nothing has to be signed. */
+  readonly keyring?: Keyring;
 }
 
 /** `busy`: workers of the old tier are alive; nothing was moved. `partly`: something is left. */
@@ -109,16 +114,26 @@ async function moveMessages(parts: MoveParts, broker: OldBroker): Promise<number
   return moved;
 }
 
-/** Messages that the ledger knows move with it, or are over. */
+/**
+ * Messages that the ledger knows move with it, or are over. One that no worker would have taken stays out of the outbox: there
+ * it would keep the task whose id it names from being moved, and a relay signs anew what is signed, however old it is.
+ */
 async function moveDeliveries(
   deliveries: readonly Delivery[],
-  { old: { ledger, reads }, tiers, redact }: MoveParts,
+  { old: { ledger, reads }, tiers, redact, clock, keyring = NO_KEYS }: MoveParts,
 ): Promise<number> {
   const envelopes: Envelope[] = [];
+  const letters: BuryItem[] = [];
   for (const { message } of deliveries) {
-    if ('raw' in message) await ledger.bury([undecodable(message, redact)]);
-    else envelopes.push(message);
+    if ('raw' in message) {
+      letters.push(undecodable(message, redact));
+      continue;
+    }
+    const refusal = keyring.refusalOnArrival(message, clock.now());
+    if (refusal === null) envelopes.push(message);
+    else letters.push(letterBeside(withCopies(message, redact), 'ERR_DIGEST', refusal));
   }
+  for (const letter of letters) await ledger.bury([letter]);
   const states = await reads.states(envelopes.map(({ id }) => id));
   const unknown = envelopes.filter((_, index) => states[index] === null);
   const tasks = unknown.map(envelope => ({ envelope, epoch: 0, dueInMs: 0, death: null }));

@@ -20,7 +20,7 @@ function admit(rate: Rate, calls: readonly { atUs: number; count: number }[]): n
 }
 
 describe('a rate', () => {
-  it('holds in every window of its length, to the microsecond, in whatever order clocks were read', () => {
+  it('holds in every window of its length, to the microsecond, in whatever order calls arrive', () => {
     const calls = fc.array(
       fc.record({
         atUs: fc.integer({ min: 1, max: 20_000_000 }),
@@ -30,7 +30,7 @@ describe('a rate', () => {
     );
     fc.assert(
       fc.property(rates, calls, fc.boolean(), (rate, given, isSorted) => {
-        // A clock that is set back by more than a second is another matter: the state is cut then.
+        // A clock that is set back by more than a second resets the state: the last test has that case.
         const near = given.map(call => ({ ...call, atUs: 1_000_000_000 + (call.atUs % 900_000) }));
         const ordered = given.toSorted((a, b) => a.atUs - b.atUs);
         const admitted = admit(rate, isSorted ? ordered : near);
@@ -44,7 +44,7 @@ describe('a rate', () => {
     );
   });
 
-  it('lets in as many as it says, when nobody asks too early', () => {
+  it('admits its full number when no caller asks too early', () => {
     fc.assert(
       fc.property(rates, rate => {
         let [stateUs, nowUs] = [0, 1_000_000];
@@ -59,7 +59,7 @@ describe('a rate', () => {
     );
   });
 
-  it('is whole again when the clock was set back for longer than it takes to come back', () => {
+  it('is available again one period after the clock was set back', () => {
     const rate = { limit: 10, perMs: 1_000, burst: 2 };
     const { tatUs } = takeFrom(0, 9_000_000_000, rate, 2);
     const cut = takeFrom(tatUs, 1_000_000_000, rate, 1);

@@ -20,7 +20,7 @@ describe('the limits of a task', () => {
     }),
   );
 
-  it('are the most specific one of each kind, those of fewer first', () => {
+  it('are the most specific rule of each kind, in the order tenant, task, queue', () => {
     const subject = { name: 'shop.charge', queue: 'billing', tenant: 'acme-eu' };
     expect(keysOf(book, subject)).toEqual([
       ['tenant:acme-eu', 7],
@@ -35,7 +35,7 @@ describe('the limits of a task', () => {
     expect(keysOf(book, { name: 'x', queue: 'mail' })).toEqual([['queue:mail', 100]]);
   });
 
-  it('begin with its own, and of two under one key the one of the configuration counts', () => {
+  it('start with the rule of the task itself; under one key the rule of the configuration wins', () => {
     const own = { name: 'shop.charge', queue: 'mail' };
     expect(keysOf(book, { ...own, admission: { key: 'a', concurrency: 1 } })).toEqual([
       ['task:shop.charge:a', 1],

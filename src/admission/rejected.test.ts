@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { spread } from './rejected.ts';
 
-it('tells nobody to come sooner than there is room, and not all at the same time', () => {
+it('spreads the retries of rejected callers, none of them before capacity is free', () => {
   expect([0, 0.5, 1].map(random => spread(4_000, random))).toEqual([4_000, 4_500, 5_000]);
   expect(spread(1, 1)).toBe(101);
 });

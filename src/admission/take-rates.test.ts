@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
 import { stoppedClock } from '../../test/support/memory-ledger.ts';
 import type { Limit } from './limits.ts';
 import { takeRates } from './take-rates.ts';
@@ -11,7 +11,7 @@ const limit = (key: string, most: number): Limit => ({
   concurrency: null,
 });
 
-it('takes nothing from the earlier limits of whoever is refused by a later one', async () => {
+it('takes nothing from earlier limits when a later limit refuses the task', async () => {
   const clock = stoppedClock();
   const store = new MemoryAdmissionStore({ clock, ledger: new MemoryLedger({ clock }) });
   const [tenant, queue] = [limit('tenant:a', 10), limit('queue:q', 2)];

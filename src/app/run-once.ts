@@ -84,10 +84,11 @@ async function countRefused(context: Context, runnable: Runnable): Promise<numbe
 /** Nothing is due in the outbox, and the queues served here hold only tasks that cannot be run here. */
 async function isIdle(context: Context, runnable: Runnable): Promise<boolean> {
   const { reads, outbox } = await context.stores();
-  const { outbox: rows, queues } = await reads.stats(0);
+  // The outbox is asked first: a row that moves on between two looks is then seen by the later one, in the ledger.
   const dueMs = await outbox.nextDueMs();
-  const isOutboxIdle = rows.pending + rows.claimed === 0 || (dueMs ?? 1) > 0;
-  if (!isOutboxIdle) return false;
+  if (dueMs !== null && dueMs <= 0) return false;
+  const { outbox: rows, queues } = await reads.stats(0);
+  if (rows.claimed > 0) return false;
   const served = queues.filter(({ queue }) => isServed(context, queue));
   const sum = (counts: readonly number[]): number => counts.reduce((all, one) => all + one, 0);
   if (served.some(({ running }) => running > 0)) return false;

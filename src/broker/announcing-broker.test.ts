@@ -3,7 +3,7 @@ import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
 import { readBroker, type RabbitTarget } from '../config/broker-target.ts';
 import { announcing } from './announcing-broker.ts';
 
-it('offers all that the broker offers', () => {
+it('has every method of the broker that it wraps', () => {
   const target = readBroker({ url: 'amqp://localhost', replies: 'on' }, 'broker') as RabbitTarget;
   const nothing = (): void => undefined;
   const broker = new RabbitBroker(target, { prefetch: 1, onTrouble: nothing, onBlocked: nothing });

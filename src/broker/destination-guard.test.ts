@@ -32,7 +32,7 @@ function setup(answersAfterMs: Record<string, number>) {
 }
 
 describe('a destination that does not confirm', () => {
-  it('holds a message back for two seconds while others answer, and the others not at all', async () => {
+  it('delays its own messages for two seconds, and no others', async () => {
     const { time, guard } = setup({ stuck: Infinity, good: 5 });
     const sent = guard.publish(
       ['stuck', 'good', 'good'].map(queue => makeEnvelope({ queue })),
@@ -47,7 +47,7 @@ describe('a destination that does not confirm', () => {
     expect(good).toEqual([{ status: 'confirmed' }, { status: 'confirmed' }]);
   });
 
-  it('is answered for at once while it is left alone, and probed with one message after that', async () => {
+  it('is reported unavailable at once during its pause, then probed with one message', async () => {
     const { time, guard, calls, send } = setup({ stuck: Infinity });
     send('stuck', 'good');
     await time.runUntil(2_100);
@@ -65,7 +65,7 @@ describe('a destination that does not confirm', () => {
     ]);
   });
 
-  it('gets all that waits for it as soon as it answers a probe', async () => {
+  it('gets all waiting messages as soon as it answers a probe', async () => {
     const { time, guard, calls, send, answersAfterMs } = setup({ stuck: Infinity });
     send('stuck', 'good');
     await time.runUntil(4_000);
@@ -77,7 +77,7 @@ describe('a destination that does not confirm', () => {
     expect(calls.slice(-2).map(({ messages }) => messages)).toEqual([1, 49]);
   });
 
-  it('is slow, not silent, when its answer comes late: the next time it is waited for', async () => {
+  it('counts as slow when its answer comes late, and gets more time for the next one', async () => {
     const { time, outcomes, send } = setup({ slow: 4_000 });
     send('slow', 'good');
     await time.runUntil(2_500);
@@ -88,7 +88,7 @@ describe('a destination that does not confirm', () => {
     expect(outcomes.get('slow')).toEqual({ status: 'confirmed', atMs: 8_500 });
   });
 
-  it('is taken for the broker where no other has answered, and waited for until the limit', async () => {
+  it('counts as a broker outage when no other destination has answered, and has the full time limit', async () => {
     const { time, outcomes, send } = setup({ stuck: Infinity });
     send('stuck');
     await time.runUntil(9_900);
@@ -99,11 +99,11 @@ describe('a destination that does not confirm', () => {
   });
 });
 
-describe('names that come from messages', () => {
+describe('destination names from messages', () => {
   const many = (count: number, name: string): readonly string[] =>
     Array.from({ length: count }, (_, index) => `${name}-${index}`);
 
-  it('are forgotten when they have answered, so that no two of them share a fate', async () => {
+  it('are forgotten once they have answered, so that a new one does not share the delay of a stuck one', async () => {
     const { time, guard, send } = setup({ stuck: Infinity });
     send(...many(5_100, 'good'));
     await time.runUntil(100);
@@ -115,7 +115,7 @@ describe('names that come from messages', () => {
     expect(await sent).toMatchObject([{ status: 'unavailable' }, { status: 'confirmed' }]);
   });
 
-  it('share one lane where too many of them do not answer', async () => {
+  it('are handled as one destination when too many of them do not answer', async () => {
     const stuck = many(5_000, 'stuck');
     const { time, guard, calls, send } = setup(
       Object.fromEntries(stuck.map(queue => [queue, Infinity])),

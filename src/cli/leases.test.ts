@@ -35,7 +35,7 @@ it.each([
   ['PostgreSQL', { database: 'postgres://127.0.0.1/shop' }, 5_000],
   ['a ledger in Redis', { database: 'pglite:./data', broker: 'redis://127.0.0.1' }, 5_000],
   ['RabbitMQ', { database: 'pglite:./data', broker: 'amqp://127.0.0.1' }, 30_000],
-  ['leases of its own', { database: 'pglite:./data', worker: { lease: '9s' } }, 9_000],
+  ['a configured lease', { database: 'pglite:./data', worker: { lease: '9s' } }, 9_000],
 ] satisfies [string, OutlastConfig, number][])(
   'every service sees the same lease, however it is started, with %s',
   async (_, file, leaseMs) => {

@@ -12,7 +12,7 @@ const hosts = (url: string): object[] =>
   }));
 const guest = { username: 'guest', password: 'guest' };
 
-describe('the URL of a RabbitMQ', () => {
+describe('a RabbitMQ URL', () => {
   it.each([
     ['amqp://localhost', [{ hostname: 'localhost', port: 5672, vhost: '/', ...guest }]],
     ['amqp://', [{ hostname: 'localhost', port: 5672, vhost: '/', ...guest }]],
@@ -41,7 +41,7 @@ describe('the URL of a RabbitMQ', () => {
     expect(hosts(url)).toEqual(expected);
   });
 
-  it('has parameters for what else is to be known', () => {
+  it('has query parameters for timeouts and TLS', () => {
     const [host] = parseAmqpUrl(
       'amqps://mq?heartbeat=3&connection_timeout=700&cacertfile=/ca.pem&certfile=/c.pem&keyfile=/k.pem&server_name_indication=other&verify=verify_peer',
       'broker',
@@ -65,19 +65,19 @@ describe('the URL of a RabbitMQ', () => {
     ['amqp://app:hunter2%@mq', 'percent-encoded'],
     ['amqp://app:hunter2@mq?heartbeet=1', 'heartbeet'],
     ['amqp://app:hunter2@mq?heartbeat=0', 'heartbeat'],
-    ['amqps://app:hunter2@mq?verify=verify_none', 'nobody verifies'],
+    ['amqps://app:hunter2@mq?verify=verify_none', 'verification of the server'],
     ['amqp:/app:hunter2@mq', 'well-formed'],
     ['amqp://app:hunter2@m1;m2', 'well-formed'],
-  ])('is refused when it is wrong, without its password: %s', (url, said) => {
+  ])('is refused when it is wrong, without its password in the message: %s', (url, message) => {
     const parse = (): unknown => parseAmqpUrl(url, 'broker');
-    expect(parse).toThrow(said);
+    expect(parse).toThrow(message);
     expect(parse).toThrow(expect.objectContaining({ code: 'ERR_OPTION_RANGE' }) as Error);
     expect(parse).not.toThrow('hunter2');
   });
 });
 
-describe('a broker', () => {
-  it('is a URL, or options with one', () => {
+describe('the broker option', () => {
+  it('is a URL, or an object with a URL', () => {
     expect(readBroker('amqp://mq', 'broker')).toMatchObject({
       kind: 'rabbitmq',
       queueType: 'classic',
@@ -116,9 +116,9 @@ describe('a broker', () => {
     ['kafka://app:hunter2@k', 'ERR_OPTION_RANGE', 'kafka://app:***@k'],
     ['', 'ERR_OPTION_RANGE', 'is not a URL'],
     [7, 'ERR_OPTION_RANGE', 'broker'],
-  ])('is refused when it is %j', (given, code, said) => {
+  ])('is refused when it is %j', (given, code, message) => {
     const read = (): unknown => readBroker(given, 'broker');
     expect(read).toThrow(expect.objectContaining({ code }) as Error);
-    expect(read).toThrow(said);
+    expect(read).toThrow(message);
   });
 });

@@ -102,7 +102,7 @@ function readQuery(query: URLSearchParams, wrong: Wrong): QueryPart {
   }
   if ((query.get('verify') ?? 'verify_peer') !== 'verify_peer') {
     throw wrong(
-      'which asks for a server that nobody verifies',
+      'which turns the verification of the server off',
       'Give the authority of its certificate: ?cacertfile=/path/ca.pem',
     );
   }

@@ -36,7 +36,7 @@ describe('precedence', () => {
     expect(settings['relay.sendTimeout']).toEqual({ value: '10s', source: 'default' });
   });
 
-  it('is not claimed by a flag that is undefined', () => {
+  it('ignores a flag that is undefined', () => {
     const { relay } = resolveConfig(
       { relay: { batchSize: 1 } },
       {},
@@ -45,7 +45,7 @@ describe('precedence', () => {
     expect(relay.batchSize).toBe(1);
   });
 
-  it('leaves a source for every option', () => {
+  it('records a source for every option', () => {
     const { settings } = resolveConfig();
     const keys = Object.values(OPTION_TABLE)
       .flat()
@@ -75,7 +75,7 @@ describe('precedence', () => {
     );
   });
 
-  it('decides under which name a bad value is told', () => {
+  it('decides under which name a bad value is reported', () => {
     const badEnv = thrownBy(() => resolveConfig({}, { OUTLAST_RELAY_BATCH_SIZE: '0' }));
     expect(badEnv).toMatchObject({ option: 'OUTLAST_RELAY_BATCH_SIZE' });
     const badFlag = thrownBy(() => resolveConfig({}, {}, { relay: { batchSize: 0 } }));
@@ -86,7 +86,7 @@ describe('precedence', () => {
 });
 
 describe('a config', () => {
-  it('is refused where workers would not take what is sent', () => {
+  it('is refused when tasks may be larger than the messages that workers accept', () => {
     const refused = thrownBy(() => resolveConfig({ maxPayloadBytes: 11, maxMessageBytes: 10 }));
     expect(refused).toMatchObject({
       code: 'ERR_OPTIONS_CONFLICT',
@@ -94,7 +94,7 @@ describe('a config', () => {
     });
   });
 
-  it('has defaults for all it leaves out', () => {
+  it('has defaults for all options it leaves out', () => {
     expect(resolveConfig({}, {}, { folder: '/app' })).toMatchObject({
       database: { kind: 'pglite', folder: '/app/.outlast' },
       tasks: [],
@@ -108,7 +108,7 @@ describe('a config', () => {
     });
   });
 
-  it('comes through with what it says', () => {
+  it('keeps the values it was given', () => {
     const listener = (): void => undefined;
     const config = defineConfig({
       database: 'postgres://localhost/shop',
@@ -125,7 +125,7 @@ describe('a config', () => {
     });
   });
 
-  it('says how long dead letters are kept; by itself nothing is deleted', () => {
+  it('sets how long dead letters are kept; by default none are deleted', () => {
     expect(resolveConfig().retention).toEqual({ deadLetters: null });
     const deadLetters = { olderThanDead: '30d', taskName: 'shop.*' } as const;
     expect(resolveConfig({ retention: { deadLetters } }).retention).toEqual({
@@ -142,7 +142,7 @@ describe('a config', () => {
     expect(error.code).toBe('ERR_OPTIONS_CONFLICT');
   });
 
-  it('warns a production that was not told where its tasks are', () => {
+  it('warns in production when no database is configured', () => {
     const about = (env: Record<string, string>, file = {}): readonly string[] =>
       resolveConfig(file, env).warnings;
     const production = { NODE_ENV: 'production' };
@@ -160,7 +160,7 @@ describe('a config', () => {
     expect(warnings).toHaveLength(2);
   });
 
-  it('warns of words for Celery where nobody of Celery listens', () => {
+  it('warns of Celery events and STARTED states when there is no broker to send them to', () => {
     const worker = { celeryEvents: 'on', trackStarted: 'on' } as const;
     const about = (more: object): readonly string[] => resolveConfig({ ...more, worker }).warnings;
     expect(about({})).toHaveLength(2);
@@ -199,7 +199,7 @@ describe('a config', () => {
     });
   });
 
-  it('is refused for a key nobody knows', () => {
+  it('is refused for an unknown key, with the nearest known one', () => {
     expect(thrownBy(() => resolveConfig(loose({ databse: 'x' })))).toMatchObject({
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
@@ -216,14 +216,14 @@ describe('broker and ledger', () => {
     return { broker, ledger, shown: [shownBroker, shownLedger] };
   };
 
-  it('are the database unless somebody says otherwise', () => {
+  it('are the database by default', () => {
     const shown = { value: 'database', source: 'default' };
     const expected = { broker: null, ledger: { kind: 'database' }, shown: [shown, shown] };
     expect(messaging({})).toEqual(expected);
     expect(messaging({}, { OUTLAST_BROKER_URL: '', OUTLAST_LEDGER_URL: '' })).toEqual(expected);
   });
 
-  it('may be a RabbitMQ beside a ledger in the database', () => {
+  it('may be RabbitMQ and the database', () => {
     expect(messaging({ broker: 'amqp://app:hunter2@mq' })).toMatchObject({
       broker: { kind: 'rabbitmq' },
       ledger: { kind: 'database' },
@@ -234,7 +234,7 @@ describe('broker and ledger', () => {
     });
   });
 
-  it('are both a Redis where the broker is one, and may be two', () => {
+  it('are one Redis when only the broker is given, and may be two servers', () => {
     expect(messaging({ broker: 'redis://r1' })).toMatchObject({
       broker: { kind: 'redis', url: 'redis://r1' },
       ledger: { kind: 'redis', url: 'redis://r1' },
@@ -245,7 +245,7 @@ describe('broker and ledger', () => {
     });
   });
 
-  it('let go of a message when it is begun where both are one Redis, unless told otherwise', () => {
+  it('acknowledge a message on begin when both are one Redis, unless ackOn is given', () => {
     const url = 'redis://r1';
     expect(messaging({ broker: url })).toMatchObject({ broker: { ackOn: 'begin' } });
     expect(messaging({ broker: { url, ackOn: 'commit' } })).toMatchObject({
@@ -260,7 +260,7 @@ describe('broker and ledger', () => {
     });
   });
 
-  it('are refused as a ledger that nobody brings tasks to', () => {
+  it('are refused when a Redis ledger has no broker', () => {
     const refused = { code: 'ERR_CONFIG_TIER', option: 'OUTLAST_LEDGER_URL' };
     const env = { OUTLAST_LEDGER_URL: 'redis://r' };
     expect(thrownBy(() => messaging({}, env))).toMatchObject(refused);
@@ -282,13 +282,13 @@ describe('broker and ledger', () => {
     [{}, { OUTLAST_LEDGER_URL: 'amqp://u:hunter2@mq' }, 'OUTLAST_LEDGER_URL'],
     [{}, { OUTLAST_BROKER_URL: 'http://u:hunter2@mq' }, 'OUTLAST_BROKER_URL'],
     [{ broker: { url: 'http://u:hunter2@mq', ackOn: 'begin' } }, {}, 'broker.url'],
-  ])('are refused when they are something else: %j %j', (file, env, option) => {
+  ])('are refused when their URL is of another kind: %j %j', (file, env, option) => {
     const error = thrownBy(() => resolveConfig(loose(file), env));
     expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option });
     expect(inspect(error)).not.toContain('hunter2');
   });
 
-  it('are needed beside a MySQL, which is an outbox only', () => {
+  it('are required when the database is MySQL, which can only be an outbox', () => {
     const mysql = 'mysql://u:hunter2@db/crm';
     const read = (file: object): object => resolveConfig({ database: mysql, ...file });
     const alone = thrownBy(() => read({}));
@@ -310,7 +310,7 @@ describe('broker and ledger', () => {
   });
 });
 
-describe('a store this version does not have', () => {
+describe('a store that this version does not support', () => {
   it.each([
     [{ result: 'redis://:hunter2@localhost' }, {}, 'result'],
     [{}, { OUTLAST_RESULT_URL: 'redis://:hunter2@localhost' }, 'OUTLAST_RESULT_URL'],
@@ -322,7 +322,7 @@ describe('a store this version does not have', () => {
   });
 });
 
-describe('an outbox beside the database', () => {
+describe('an additional outbox', () => {
   it.each(['postgres://u@db/crm', 'mysql://u@db/crm', 'mariadb://u:p@db:3307/crm'])(
     'may be %s',
     database => {
@@ -334,7 +334,7 @@ describe('an outbox beside the database', () => {
     },
   );
 
-  it('must name its database, which MySQL does not do by itself', () => {
+  it('must name a database in its MySQL URL', () => {
     const outboxes = { crm: { database: 'mysql://u:hunter2@db' } };
     const error = thrownBy(() => resolveConfig({ outboxes }));
     expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'outboxes.crm.database' });
@@ -368,7 +368,7 @@ describe('a database URL', () => {
     expect(parseDatabaseUrl(url, origin)).toEqual({ kind: 'postgres', url });
   });
 
-  it('is relative to the config file there, and to the working directory in a variable', () => {
+  it('is relative to the config file, or to the working directory when it comes from a variable', () => {
     const env = { OUTLAST_DATABASE_URL: 'pglite:./data' };
     expect(
       resolveConfig({ database: 'pglite:./data' }, {}, { folder: '/app' }).database,
@@ -388,13 +388,13 @@ describe('a database URL', () => {
     'pglite:',
     'postgres:shop',
     'postgres://u:hunter2@host:notaport/db',
-  ])('%o is refused with what is allowed', url => {
+  ])('%o is refused, and the hint shows what is allowed', url => {
     const error = thrownBy(() => parseDatabaseUrl(url, origin));
     expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'database' });
     expect(error.hint).toContain('pglite:./folder');
   });
 
-  it('that is empty in the environment is not taken for the embedded default', () => {
+  it('is refused when it is empty in the environment', () => {
     const error = thrownBy(() => resolveConfig({}, { OUTLAST_DATABASE_URL: '' }));
     expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'OUTLAST_DATABASE_URL' });
   });
@@ -430,7 +430,7 @@ describe('a secret', () => {
     });
   });
 
-  it('is all that is masked', () => {
+  it('is the only part of a URL that is masked', () => {
     expect(maskUrl('postgres://app:p%40ss@db:5432/shop?sslmode=require')).toBe(
       'postgres://app:***@db:5432/shop?sslmode=require',
     );

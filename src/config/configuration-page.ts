@@ -23,7 +23,7 @@ as the file.
 - **Durations** are text with a unit in code: \`'250ms'\`, \`'30s'\`, \`'5m'\`, \`'2h'\`, \`'7d'\`. As a flag or variable a
   bare number is seconds, and \`500ms\` is taken too.
 - **A number of seconds** is written without a unit everywhere, because its name ends in \`Seconds\`.
-- An option nobody knows is an error (\`ERR_UNKNOWN_OPTION\`) and names the nearest known one. So is a variable that
+- An unknown option is an error (\`ERR_UNKNOWN_OPTION\`) and names the nearest known one. So is a variable that
   begins with \`OUTLAST_RELAY_\`, \`OUTLAST_WORKER_\` or \`OUTLAST_RESURRECTOR_\`; other \`OUTLAST_\` names are left alone.
 
 The config file is the one given by \`--config\`, else the first of \`outlast.config.ts\`, \`.mts\`, \`.js\`, \`.mjs\`,
@@ -31,7 +31,7 @@ The config file is the one given by \`--config\`, else the first of \`outlast.co
 (\`.git\`) or of the workspace (\`pnpm-workspace.yaml\`, \`workspaces\` in \`package.json\`), else to the nearest
 \`package.json\`, else no further than the working directory. It is code, so one that was found in this way must belong to you,
 to root or to the owner of the working directory, and not every user may write to it or replace it; else it is
-\`ERR_CONFIG_LOAD\`. One that you name is loaded as it is ([why](../decisions/0031-whose-config-runs.md)). Windows has no such
+\`ERR_CONFIG_LOAD\`. One that you name is loaded as it is ([why](../decisions/0031-trusted-config-files.md)). Windows has no such
 owners. A relative database folder starts at the config file; in a variable it starts at the working directory.
 
 The config file and the modules of \`tasks\` are loaded by one loader: Node itself, or, where Node does not take

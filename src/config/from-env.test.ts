@@ -35,7 +35,7 @@ describe('variables', () => {
     });
   });
 
-  it('exist for every option and take its default back', () => {
+  it('exist for every option and accept its default', () => {
     const env = Object.fromEntries(ALL_OPTIONS.map(row => [row.env, row.default]));
     const options = optionsFromEnv(env);
     expect(resolveRelayOptions(options.relay)).toEqual(resolveRelayOptions());
@@ -58,7 +58,7 @@ describe('variables', () => {
     });
   });
 
-  it('of tests, fault points and others are left alone', () => {
+  it('for tests, fault points and other programs are ignored', () => {
     const env = {
       OUTLAST_TEST_NODE22: '/x',
       OUTLAST_FAULT_POINT: 'relay.claimed',
@@ -74,7 +74,7 @@ describe('variables', () => {
     });
   });
 
-  it('that Kubernetes makes for a service called outlast-relay are left alone', () => {
+  it('that Kubernetes sets for a service called outlast-relay are ignored', () => {
     const env = {
       OUTLAST_RELAY_SERVICE_HOST: '10.0.0.1',
       OUTLAST_RELAY_SERVICE_PORT: '80',
@@ -87,7 +87,7 @@ describe('variables', () => {
     expect(optionsFromEnv(env).relay).toEqual({});
   });
 
-  it('that are empty are a mistake, not a default', () => {
+  it('are refused when they are empty', () => {
     expect(thrownBy(() => optionsFromEnv({ OUTLAST_RELAY_BATCH_SIZE: '' }))).toMatchObject({
       code: 'ERR_OPTION_RANGE',
       option: 'OUTLAST_RELAY_BATCH_SIZE',
@@ -95,7 +95,7 @@ describe('variables', () => {
   });
 });
 
-describe('texts', () => {
+describe('options given as text', () => {
   it.each([
     ['1.0', 1_000],
     ['.5', 500],
@@ -103,7 +103,7 @@ describe('texts', () => {
     ['500ms', 500],
     ['2m', 120_000],
     [' 3 ', 3_000],
-  ])('take %o as a duration', (text, idleTimeMs) => {
+  ])('accept %o as a duration', (text, idleTimeMs) => {
     const given = optionsFromText('relay', { idleTime: text });
     expect(resolveRelayOptions(given).options.idleTimeMs).toBe(idleTimeMs);
   });
@@ -113,7 +113,7 @@ describe('texts', () => {
     expect(thrownBy(() => resolveRelayOptions(given)).code).toBe('ERR_OPTION_UNIT');
   });
 
-  it('name the flag in what they refuse', () => {
+  it('are refused under the name of their flag', () => {
     expect(thrownBy(() => optionsFromText('relay', { batchSize: '1e3' }))).toMatchObject({
       code: 'ERR_OPTION_RANGE',
       option: '--batch-size',
@@ -131,7 +131,7 @@ describe('texts', () => {
     });
   });
 
-  it('that are undefined were not given', () => {
+  it('count as not given when they are undefined', () => {
     expect(optionsFromText('worker', { concurrency: undefined })).toEqual({});
   });
 

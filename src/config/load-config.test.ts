@@ -37,7 +37,7 @@ const empty = (...names: string[]): Record<string, string> =>
   Object.fromEntries(names.map(name => [name, '']));
 
 describe('findConfig', () => {
-  it('takes the first kind of file in the nearest folder', () => {
+  it('takes the preferred kind of file in the nearest folder', () => {
     const folder = setup(
       empty('.git', 'outlast.config.json', 'outlast.config.mts', 'a/outlast.config.js', 'a/b/x'),
     );
@@ -52,7 +52,7 @@ describe('findConfig', () => {
     expect(findConfig(join(folder, 'a'))).toBe(join(folder, 'a/package.json'));
   });
 
-  it('passes by a package.json that only depends on outlast', () => {
+  it('ignores a package.json that only depends on outlast', () => {
     const folder = setup({
       '.git': '',
       'outlast.config.ts': '',
@@ -63,7 +63,7 @@ describe('findConfig', () => {
     expect(findConfig(join(folder, 'b'))).toBe(join(folder, 'outlast.config.ts'));
   });
 
-  it('passes by a folder of that name', () => {
+  it('ignores a folder that has the name of a config file', () => {
     const folder = setup(empty('package.json', 'outlast.config.ts', 'a/outlast.config.ts/x'));
     expect(findConfig(join(folder, 'a'))).toBe(join(folder, 'outlast.config.ts'));
   });
@@ -74,7 +74,7 @@ describe('findConfig', () => {
     expect(findConfig(join(folder, 'link'))).toBe(join(folder, 'real/outlast.config.ts'));
   });
 
-  it('takes a named file from the working directory, and only that', async () => {
+  it('takes only the named file, relative to the working directory', async () => {
     const folder = setup(empty('outlast.config.ts', 'other/full.config.ts'));
     expect(findConfig(folder, 'other/full.config.ts')).toBe(join(folder, 'other/full.config.ts'));
     const error = await thrownBy(() => findConfig(folder, 'none.ts'));
@@ -113,7 +113,7 @@ describe('matchModules', () => {
   const match = (folder: string, patterns: string[], config = 'outlast.config.ts'): string[] =>
     matchModules(patterns, join(folder, config)).map(file => file.slice(folder.length + 1));
 
-  it('takes a star within one segment, sorted', () => {
+  it('matches one star within a path segment, and sorts the files', () => {
     const folder = setup(
       empty('src/b.ts', 'src/a.ts', 'src/deep/c.ts', 'src/readme.md', 'src/.hidden.ts'),
     );
@@ -122,7 +122,7 @@ describe('matchModules', () => {
     expect(match(folder, ['./src/a*'])).toEqual(['src/a.ts']);
   });
 
-  it('takes two stars across folders, none included', () => {
+  it('matches two stars across any number of folders, including none', () => {
     const folder = setup(
       empty(
         'src/a.ts',
@@ -141,7 +141,7 @@ describe('matchModules', () => {
     expect(match(folder, ['./src/*/a'])).toEqual(['src/x/a.ts']);
   });
 
-  it('takes the kind of the config for a pattern without extension', () => {
+  it('gives a pattern without extension the extensions of the config file', () => {
     const folder = setup(empty('h/a.ts', 'h/b.mts', 'h/c.js', 'h/d.mjs', 'h/e.cjs'));
     expect(match(folder, ['h/*'])).toEqual(['h/a.ts', 'h/b.mts']);
     expect(match(folder, ['h/*'], 'outlast.config.mjs')).toEqual(['h/c.js', 'h/d.mjs']);
@@ -155,7 +155,7 @@ describe('matchModules', () => {
     expect(match(folder, ['h/a', 'h/c.js'])).toEqual(['h/a.ts', 'h/c.js']);
   });
 
-  it('keeps a dot in a name apart from an extension', () => {
+  it('does not read every dot in a name as an extension', () => {
     const folder = setup(empty('h/charge.handler.ts', 'h/charge.ts'));
     expect(match(folder, ['h/*.handler'])).toEqual(['h/charge.handler.ts']);
   });
@@ -173,19 +173,19 @@ describe('matchModules', () => {
     expect(match(folder, ['h/b', 'h/*'])).toEqual(['h/b.ts', 'h/a.ts']);
   });
 
-  it('takes folders above the config and absolute paths', () => {
+  it('accepts folders above the config and absolute paths', () => {
     const folder = setup(empty('shared/a.ts', 'app/x'));
     const config = 'app/outlast.config.ts';
     expect(match(folder, ['../shared/*'], config)).toEqual(['shared/a.ts']);
     expect(match(folder, [`${folder}/shared/*`], config)).toEqual(['shared/a.ts']);
   });
 
-  it('takes signs of regular expressions for themselves', () => {
+  it('matches characters of regular expressions literally', () => {
     const folder = setup(empty('(app)/[id]/a+b.ts', '(app)/[id]/aab.ts'));
     expect(match(folder, ['(app)/[id]/a+*'])).toEqual(['(app)/[id]/a+b.ts']);
   });
 
-  it('does not go round in circles', () => {
+  it('ends when a symbolic link points to its own folder', () => {
     const folder = setup(empty('h/a.ts'));
     symlinkSync(join(folder, 'h'), join(folder, 'h/self'));
     expect(match(folder, ['h/**'])).toEqual(['h/a.ts']);
@@ -213,7 +213,7 @@ describe('a module that cannot be loaded', () => {
       createLoader({ kind: 'native', base: folder }),
     );
 
-  it('says where it throws, in whichever file that is', async () => {
+  it('is reported with the file and line that threw, also in a file it imports', async () => {
     const folder = setup({
       'bad.mjs': "import './deep.mjs';",
       'deep.mjs': "export const a = 1;\nthrow new Error('no KEY');",
@@ -224,7 +224,7 @@ describe('a module that cannot be loaded', () => {
     expect(error.message).toContain(`no KEY, at ${join(folder, 'deep.mjs')}:2:`);
   });
 
-  it('has the frames of the user’s own files first', async () => {
+  it('is reported with the stack frames of the user first', async () => {
     const folder = setup({ 'bad.mjs': "function read() {\n  throw new Error('x');\n}\nread();" });
     const error = await thrownBy(() => load(folder, 'bad.mjs'));
     const { traceback } = error as unknown as { readonly traceback: string };

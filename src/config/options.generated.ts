@@ -99,7 +99,7 @@ export interface WorkerOptions {
   readonly shutdownTimeout?: Duration | undefined;
   /** Time a finished task is remembered, so that a late copy of it does not run again. @default '15m' */
   readonly dedupWindow?: Duration | undefined;
-  /** Time a result is kept for whoever waits for it. @default '1d' */
+  /** How long a result is kept for its readers. @default '1d' */
   readonly resultTtl?: Duration | undefined;
   /** Handlers of mode `thread` or `process` run at once in each process. @default 4 */
   readonly maxIsolated?: number | undefined;
@@ -126,7 +126,8 @@ export interface WorkerOptions {
   readonly checkpointFolder?: string | undefined;
   /**
    * Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis. `inspect`: only
-   * tell; `on`: also revoke, shut down and take from queues that this worker knows; `full`: take from any queue.
+   * answer questions; `on`: also revoke, shut down and take from queues that this worker knows; `full`: take from any
+   * queue.
    * @default 'on'; 'inspect' with signing keys
    */
   readonly celeryControl?: 'on' | 'off' | 'inspect' | 'full' | undefined;
@@ -141,7 +142,7 @@ export interface WorkerOptions {
    */
   readonly celeryEvents?: 'on' | 'off' | undefined;
   /**
-   * Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).
+   * Report `STARTED` to callers that wait for a result when its task begins, as Celery's `task_track_started` does.
    * @default 'off'
    */
   readonly trackStarted?: 'on' | 'off' | undefined;
@@ -212,15 +213,15 @@ export interface BrokerOptions {
    */
   readonly maxPriority?: number | undefined;
   /**
-   * `commit`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; `begin`: as soon as
-   * the ledger has the task. `begin` where Python workers share the queue and must not see a task again that was begun
-   * here.
+   * When a message is acknowledged. `commit`: when its run is settled, after 10 minutes at the latest; `begin`: as soon
+   * as the ledger has the task. Use `begin` where Python workers share the queue and must not see a task again that was
+   * begun here.
    * @default 'commit'; where `ledger` is the same Redis `begin`
    */
   readonly ackOn?: 'commit' | 'begin' | undefined;
   /**
-   * Where Python's workers tell how the parts of our chords ended, unless the ledger is in their Redis. Another for
-   * each installation that shares a broker.
+   * The queue on which Python's workers report how the parts of our chords ended, unless the ledger is in their Redis.
+   * Use another one for each installation that shares a broker.
    * @default 'outlast.chords'
    */
   readonly chordQueue?: string | undefined;
@@ -318,7 +319,7 @@ export interface OutlastConfig {
   readonly unsignedQueues?: Readonly<Record<string, readonly string[]>> | undefined;
   /**
    * How long after its signing a task is accepted from a broker, up to 23 hours; ended tasks are remembered for longer
-   * than that, so that a copy does not run again. Relays and workers sign what has waited anew.
+   * than that, so that a copy does not run again. Relays and workers sign tasks again that have waited long.
    * @default '12h'
    */
   readonly signatureMaxAge?: Duration | undefined;
@@ -339,7 +340,7 @@ export interface OutlastConfig {
   readonly admission?: AdmissionOptions | undefined;
   /** Listeners for events, called in the process where the event happens. @default none */
   readonly on?: EventListeners | undefined;
-  /** Takes the place of Outlast's own log; a pino fits. @default Outlast's own */
+  /** Replaces Outlast's own log; a pino logger fits. @default Outlast's own */
   readonly log?: Logger | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;

@@ -74,7 +74,7 @@ describe('defaults', () => {
     });
   });
 
-  it('are frozen, and so is what comes out', () => {
+  it('are frozen, and so are resolved options', () => {
     for (const table of Object.values(STAGE_TABLES)) {
       expect(Object.isFrozen(table)).toBe(true);
       expect(Object.isFrozen(defaultsOf(table))).toBe(true);
@@ -102,12 +102,12 @@ describe('a given option', () => {
     expect(options.batchSize).toBe(100);
   });
 
-  it('does not count as not given when it is null', () => {
+  it('is refused when it is null', () => {
     expect(thrownBy(() => relay({ batchSize: null })).code).toBe('ERR_OPTION_RANGE');
     expect(thrownBy(() => relay({ idleTime: null })).code).toBe('ERR_OPTION_UNIT');
   });
 
-  it('becomes whole milliseconds, which stores take', () => {
+  it('is rounded to whole milliseconds, which stores require', () => {
     const { options } = resolveRelayOptions({ idleTime: '1.0005s', staleTimeoutSeconds: 60.1 });
     expect(options).toMatchObject({ idleTimeMs: 1001, staleTimeoutMs: 60_100 });
   });
@@ -130,7 +130,7 @@ describe('an unknown option', () => {
     expect(error.hint).toContain('concurrency');
   });
 
-  it('is refused even when it is a name every object has', () => {
+  it('is refused even when every object has a property of that name', () => {
     expect(thrownBy(() => relay({ constructor: 1 })).code).toBe('ERR_UNKNOWN_OPTION');
   });
 
@@ -159,7 +159,7 @@ describe('a value out of range', () => {
     expect(error.hint).toMatch(/^Use /);
   });
 
-  it('is refused for the whole section when that is no object', () => {
+  it('is refused when a whole section is not an object', () => {
     for (const given of [null, [], 'x', 5]) {
       expect(thrownBy(() => relay(given))).toMatchObject({
         code: 'ERR_OPTION_RANGE',
@@ -169,7 +169,7 @@ describe('a value out of range', () => {
   });
 });
 
-describe('a number where a duration is due', () => {
+describe('a value without a unit where a duration is expected', () => {
   it.each([1_000, '1000', '1 s', '1sec', '', '-1s'])('is refused: %o', value => {
     const error = thrownBy(() => relay({ idleTime: value }));
     expect(error).toMatchObject({ code: 'ERR_OPTION_UNIT', option: 'relay.idleTime' });
@@ -201,7 +201,7 @@ describe('queues', () => {
     },
   );
 
-  it('are refused when a store or terminal could stumble over the name', () => {
+  it('are refused when a name contains unsafe characters', () => {
     expect(thrownBy(() => worker({ queues: ['a b'] })).code).toBe('ERR_NAME_UNSAFE');
     expect(thrownBy(() => worker({ queues: [3] })).code).toBe('ERR_NAME_UNSAFE');
   });
@@ -217,7 +217,7 @@ describe('relations', () => {
     expect(() => relay({ staleTimeoutSeconds: 10.001, sendTimeout: '10s' })).not.toThrow();
   });
 
-  it('refuse a lease without room for three beats', () => {
+  it('refuse a lease shorter than three heartbeats', () => {
     const error = thrownBy(() => worker({ lease: '5s', beat: '2s' }));
     expect(error).toMatchObject({
       code: 'ERR_OPTIONS_CONFLICT',
@@ -226,7 +226,7 @@ describe('relations', () => {
     expect(() => worker({ lease: '6s', beat: '2s' })).not.toThrow();
   });
 
-  it('refuse a memory of ended tasks shorter than three stale timeouts', () => {
+  it('refuse a dedupWindow shorter than three stale timeouts', () => {
     const slow = resolveRelayOptions({ staleTimeoutSeconds: 301 }).options;
     const error = thrownBy(() => checkRelations(slow, resolveWorkerOptions().options));
     expect(error.code).toBe('ERR_OPTIONS_CONFLICT');
@@ -236,14 +236,14 @@ describe('relations', () => {
 });
 
 describe('warnings', () => {
-  it('tell of a lease under three seconds', () => {
+  it('are given for a lease under three seconds', () => {
     expect(resolveWorkerOptions({ lease: '3s' }).warnings).toEqual([]);
     const { warnings } = resolveWorkerOptions({ lease: '2999ms', beat: '500ms' });
     expect(warnings).toHaveLength(1);
     expect(warnings[0]).toContain('`worker.lease`');
   });
 
-  it('tell of a longest wait under the first one', () => {
+  it('are given for a longest backoff below the first one, and for other unusual relay options', () => {
     expect(resolveRelayOptions({ maxBackoff: '60s' }).warnings[0]).toContain('`relay.maxBackoff`');
     expect(resolveRelayOptions({ publishConcurrency: 100 }).warnings).toEqual([]);
     for (const odd of [
@@ -256,13 +256,13 @@ describe('warnings', () => {
     }
   });
 
-  it('tell of a resurrector that seldom looks', () => {
+  it('are given for a resurrector with a long interval', () => {
     expect(resolveResurrectorOptions({ interval: '11s' }).warnings).toHaveLength(1);
   });
 });
 
 describe('names in messages', () => {
-  it('are those the value was given under', () => {
+  it('are the names under which the value was given', () => {
     const nameOf = (key: string): string => `--${key}`;
     const error = thrownBy(() => resolveRelayOptions({ batchSize: 0 }, nameOf));
     expect(error).toMatchObject({ option: '--batchSize' });
@@ -276,7 +276,7 @@ describe('nearest', () => {
     expect(editDistance('same', 'same')).toBe(0);
   });
 
-  it('forgives case and separators', () => {
+  it('ignores case and separators', () => {
     expect(nearest('batch-size', ['idleTime', 'batchSize'])).toBe('batchSize');
     expect(nearest('BATCH_SIZE', ['idleTime', 'batchSize'])).toBe('batchSize');
   });

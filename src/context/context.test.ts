@@ -14,26 +14,26 @@ const RABBITMQ = 'amqp://127.0.0.1:1';
 const REDIS = 'redis://127.0.0.1:1';
 const OUTBOXES = { crm: { database: 'postgres://127.0.0.1:1/crm' } };
 
-/** A database that nobody answers for: to open a context asks it nothing. */
+/** A database that rejects every query: opening a context sends none. */
 const silentDatabase = (close: () => Promise<void>): PostgresDatabase => ({
-  query: () => Promise.reject(new Error('nobody is asked here')),
-  transaction: () => Promise.reject(new Error('nobody is asked here')),
+  query: () => Promise.reject(new Error('no query is expected here')),
+  transaction: () => Promise.reject(new Error('no query is expected here')),
   listen: () => () => undefined,
   close,
 });
 
 /**
- * Brokers and ledgers are the real ones, which connect when they are first asked for something; databases connect at once, so
- * theirs is a stand-in. `told` has what was opened and closed, in order.
+ * Brokers and ledgers are the real ones, which connect on first use. Databases connect at once, so they are stand-ins.
+ * `journal` lists what was opened and closed, in order.
  */
 function recorder(over: (openers: Openers) => Partial<Openers> = () => ({})) {
-  const told: string[] = [];
+  const journal: string[] = [];
   const closing = <T extends { close(): Promise<void> }>(name: string, one: T): T => {
-    told.push(`+${name}`);
+    journal.push(`+${name}`);
     const close = one.close.bind(one);
     return Object.assign(one, {
       close: async () => {
-        told.push(`-${name}`);
+        journal.push(`-${name}`);
         await close();
       },
     });
@@ -46,7 +46,7 @@ function recorder(over: (openers: Openers) => Partial<Openers> = () => ({})) {
     broker: async parts => closing('broker', await OPENERS.broker(parts)),
     ledger: async options => closing('ledger', await OPENERS.ledger(options)),
   };
-  return { told, openers: { ...openers, ...over(openers) } };
+  return { journal, openers: { ...openers, ...over(openers) } };
 }
 
 function setup(file: OutlastConfig, openers: Openers, more: ContextOptions = {}): Context {
@@ -72,60 +72,60 @@ describe('a context', () => {
       ['database', 'broker', 'ledger'],
     ],
     ['MySQL and Redis', { database: MYSQL, broker: REDIS }, ['database', 'broker', 'ledger']],
-    ['an outbox beside', { database: POSTGRES, outboxes: OUTBOXES }, ['database']],
+    ['an additional outbox', { database: POSTGRES, outboxes: OUTBOXES }, ['database']],
   ] satisfies [string, OutlastConfig, string[]][])(
-    'opens what is needed and when, and closes it in reverse, with %s',
+    'opens each store when it is first needed and closes all in reverse order, with %s',
     async (_, file, parts) => {
-      const { told, openers } = recorder();
+      const { journal, openers } = recorder();
       const context = setup(file, openers);
-      expect(told).toEqual([]);
+      expect(journal).toEqual([]);
       await context.outboxDatabase();
-      expect(told).toEqual(['+database']);
+      expect(journal).toEqual(['+database']);
       const stores = await context.stores();
       const opened = parts.map(part => `+${part}`);
-      expect(told).toEqual(opened);
+      expect(journal).toEqual(opened);
       expect(await context.stores()).toBe(stores);
       await Promise.all([context.adminStores(), context.results(), context.checkpoints()]);
-      expect(told).toEqual(opened);
+      expect(journal).toEqual(opened);
       await context.close();
-      expect(told).toEqual([...opened, ...parts.toReversed().map(part => `-${part}`)]);
+      expect(journal).toEqual([...opened, ...parts.toReversed().map(part => `-${part}`)]);
     },
   );
 
-  it('sends to a named outbox without the rest, and looks into both', async () => {
-    const { told, openers } = recorder();
+  it('opens only the named outbox for a send, and the other stores when they are needed', async () => {
+    const { journal, openers } = recorder();
     const file = { database: POSTGRES, broker: RABBITMQ, outboxes: OUTBOXES };
     const context = setup(file, openers, { outbox: 'crm' });
     const { outbox } = await context.outboxDatabase();
-    expect(told).toEqual(['+crm']);
+    expect(journal).toEqual(['+crm']);
     expect((await context.adminStores()).outbox).toBe(outbox);
     expect((await context.stores()).outbox).not.toBe(outbox);
     await context.close();
-    expect(told).toEqual(['+crm', '+database', '+broker', '-broker', '-database', '-crm']);
+    expect(journal).toEqual(['+crm', '+database', '+broker', '-broker', '-database', '-crm']);
   });
 
-  it('that was never used closes nothing, and is closed for good', async () => {
-    const { told, openers } = recorder();
+  it('closes nothing when it was never used, and stays closed', async () => {
+    const { journal, openers } = recorder();
     const context = setup({ database: POSTGRES }, openers);
     await Promise.all([context.close(), context.close()]);
     await expect(context.stores()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
     await expect(context.outboxDatabase()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
-    expect(told).toEqual([]);
+    expect(journal).toEqual([]);
   });
 
-  it('closed twice closes all once', async () => {
-    const { told, openers } = recorder();
+  it('closes each store once when it is closed twice', async () => {
+    const { journal, openers } = recorder();
     const context = setup({ database: POSTGRES, broker: REDIS }, openers);
     await context.stores();
     await Promise.all([context.close(), context.close()]);
     await context.close();
     await expect(context.stores()).rejects.toMatchObject({ code: 'ERR_CLOSED' });
-    expect(told.slice(3)).toEqual(['-ledger', '-broker', '-database']);
+    expect(journal.slice(3)).toEqual(['-ledger', '-broker', '-database']);
   });
 
-  it('whose third store cannot be opened says so, keeps the others for the next attempt, and closes them', async () => {
+  it('rejects when the third store cannot be opened, keeps the others for the next attempt, and closes them', async () => {
     let attempts = 0;
-    const { told, openers } = recorder(real => ({
+    const { journal, openers } = recorder(real => ({
       ledger: async options => {
         if (++attempts < 3) throw new Error('no such server');
         return await real.ledger(options);
@@ -135,17 +135,17 @@ describe('a context', () => {
     const [failed, recovered] = [setup(file, openers), setup(file, openers)];
     await expect(failed.stores()).rejects.toThrow('no such server');
     await failed.close();
-    expect(told.splice(0)).toEqual(['+database', '+broker', '-broker', '-database']);
+    expect(journal.splice(0)).toEqual(['+database', '+broker', '-broker', '-database']);
     await expect(recovered.stores()).rejects.toThrow('no such server');
     await recovered.stores();
-    expect(told).toEqual(['+database', '+broker', '+ledger']);
+    expect(journal).toEqual(['+database', '+broker', '+ledger']);
   });
 
-  it('whose third store does not answer is closed all the same, and so is that store when it answers', async () => {
+  it('closes while the third store does not answer, and closes that store when it answers', async () => {
     const time = new VirtualTime();
     let answer: () => void = () => undefined;
     const answered = new Promise<void>(resolve => (answer = resolve));
-    const { told, openers } = recorder(real => ({
+    const { journal, openers } = recorder(real => ({
       ledger: async options => {
         await answered;
         return await real.ledger(options);
@@ -154,15 +154,15 @@ describe('a context', () => {
     const { clock } = time;
     const context = setup({ database: POSTGRES, broker: REDIS }, openers, { runtime: { clock } });
     const opening = context.stores();
-    await vi.waitFor(() => expect(told).toEqual(['+database', '+broker']), { timeout: 60_000 });
+    await vi.waitFor(() => expect(journal).toEqual(['+database', '+broker']), { timeout: 60_000 });
     const closing = context.close();
     await time.runUntil(CLOSE_TIMEOUT_MS);
     await closing;
-    expect(told).toEqual(['+database', '+broker', '-broker', '-database']);
+    expect(journal).toEqual(['+database', '+broker', '-broker', '-database']);
     answer();
     await opening;
     await new Promise(setImmediate);
-    expect(told.slice(4)).toEqual(['+ledger', '-ledger']);
+    expect(journal.slice(4)).toEqual(['+ledger', '-ledger']);
   });
 });
 
@@ -170,31 +170,31 @@ describe('the context of a service', () => {
   const RABBIT_ON_FOLDER = { database: 'pglite:./none', broker: RABBITMQ };
 
   it('has connections of its own, which are closed with it', async () => {
-    const { told, openers } = recorder();
+    const { journal, openers } = recorder();
     const context = setup({ database: POSTGRES, broker: RABBITMQ }, openers);
     await context.stores();
     const service = context.forService({ relay: {} });
     await service.stores();
-    expect(told.splice(0)).toEqual(['+database', '+broker', '+database', '+broker']);
+    expect(journal.splice(0)).toEqual(['+database', '+broker', '+database', '+broker']);
     await service.close();
-    expect(told).toEqual(['-broker', '-database']);
+    expect(journal).toEqual(['-broker', '-database']);
     await context.stores();
   });
 
   it('shares the one handle of an embedded database, and nothing else', async () => {
-    const { told, openers } = recorder();
+    const { journal, openers } = recorder();
     const context = setup(RABBIT_ON_FOLDER, openers);
     const service = context.forService({ worker: {} });
     const stores = await service.stores();
-    expect(told.splice(0)).toEqual(['+database', '+broker']);
+    expect(journal.splice(0)).toEqual(['+database', '+broker']);
     expect((await context.stores()).db).toBe(stores.db);
     await service.close();
-    expect(told.splice(0)).toEqual(['+broker', '-broker']);
+    expect(journal.splice(0)).toEqual(['+broker', '-broker']);
     await context.close();
-    expect(told).toEqual(['-broker', '-database']);
+    expect(journal).toEqual(['-broker', '-database']);
   });
 
-  it('has the options it was given, whatever its database is', async () => {
+  it('has the options it was given, also on an embedded database', async () => {
     const seen: number[] = [];
     const { openers } = recorder(real => ({
       broker: parts => {

@@ -12,6 +12,7 @@ import { findOutbox } from '../config/outboxes.ts';
 import { FolderCheckpointStore } from '../adapters/folder/folder-checkpoint-store.ts';
 import { outlastError } from '../errors/error.ts';
 import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
+import { asItCame } from '../ledger/letter-beside.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { resultsOf } from '../result/results-of.ts';
 import { createRuntime } from '../runtime/create-runtime.ts';
@@ -188,14 +189,20 @@ export class Context {
     const parts = brokerParts(this.config, this.log);
     if (parts === null) return storesOf({ ...shared, broker: null, ledger: null });
     const broker = await this.#resources.get('broker', () => this.#openers.broker(parts));
+    // A worker verifies what comes from a broker before the ledger has its id: so that may be the first one again.
+    const restored = (message: Envelope): Envelope => {
+      const first = asItCame(message);
+      return renew?.(first) ?? first;
+    };
+    const apart = { ...shared, renew: restored, broker };
     const settings = ledgerParts(this.config);
-    if (settings === null) return storesOf({ ...shared, broker, ledger: null });
+    if (settings === null) return storesOf({ ...apart, ledger: null });
     const { generations } = database;
     const beside = { target: parts.target, broker };
     const ledger = await this.#resources.get('ledger', () =>
       this.#openers.ledger({ ...settings, generations, beside, faultPoint }),
     );
-    return storesOf({ ...shared, broker, ledger });
+    return storesOf({ ...apart, ledger });
   }
 
   #database(embedded = this.#parts.options.embedded ?? 'create'): Promise<OutboxDatabase> {

@@ -18,7 +18,7 @@ function setup() {
   const opened: string[] = [];
   const resources = new Resources({ clock: time.clock, log });
   const never = new Promise<never>(() => undefined);
-  /** A resource that is open when `ready` is over, and closed when `farewell` is. */
+  /** A resource that is open when `ready` resolves, and closed when `farewell` does. */
   const open = (name: string, { ready = soon, farewell = soon }: Steps = {}): Promise<object> =>
     resources.get(name, async () => {
       await ready();
@@ -34,7 +34,7 @@ function setup() {
 }
 
 describe('resources', () => {
-  it('are opened once, for the first who asks', async () => {
+  it('are opened once, for the first caller', async () => {
     const { open, opened } = setup();
     const [one, other] = await Promise.all([open('database'), open('database')]);
     expect(other).toBe(one);
@@ -42,7 +42,7 @@ describe('resources', () => {
     expect(opened).toEqual(['database']);
   });
 
-  it('are tried again after a failure, which nobody else hears of', async () => {
+  it('are opened again after a failure, which only the first caller gets', async () => {
     const { open, opened } = setup();
     const failing = open('database', { ready: () => Promise.reject(new Error('refused')) });
     await expect(failing).rejects.toThrow('refused');
@@ -50,7 +50,7 @@ describe('resources', () => {
     expect(opened).toEqual(['database']);
   });
 
-  it('are closed in reverse order, whatever becomes of the others', async () => {
+  it('are closed in reverse order, also when one close fails or hangs', async () => {
     const { open, closed, warned, resources, never, time } = setup();
     await open('database');
     await open('broker', { farewell: () => Promise.reject(new Error('reset')) });
@@ -67,7 +67,7 @@ describe('resources', () => {
     ]);
   });
 
-  it('are closed once, and both who close wait for the same end', async () => {
+  it('are closed once, and both callers of close() wait for the same end', async () => {
     const { open, closed, resources } = setup();
     let leave: () => void = () => undefined;
     await open('database', { farewell: () => new Promise(resolve => (leave = resolve)) });
@@ -81,14 +81,14 @@ describe('resources', () => {
     expect(closed).toEqual(['database']);
   });
 
-  it('are not opened any more after the close', async () => {
+  it('are not opened after close()', async () => {
     const { open, opened, resources } = setup();
     await resources.close();
     await expect(open('database')).rejects.toMatchObject({ code: 'ERR_CLOSED' });
     expect(opened).toEqual([]);
   });
 
-  it('that are being opened are waited for, then closed', async () => {
+  it('that are being opened are awaited, then closed', async () => {
     const { open, closed, resources } = setup();
     let arrive: () => void = () => undefined;
     const opening = open('database', { ready: () => new Promise(resolve => (arrive = resolve)) });
@@ -98,7 +98,7 @@ describe('resources', () => {
     expect(closed).toEqual(['database']);
   });
 
-  it('that open after nobody waits any more are closed at once', async () => {
+  it('that open after close() has given up waiting are closed at once', async () => {
     const { open, closed, resources, time } = setup();
     let arrive: () => void = () => undefined;
     await open('database');

@@ -51,7 +51,7 @@ export interface Stores {
 /** What a tier consists of, opened. Null: that part is in the database; a ledger elsewhere has its broker elsewhere, too. */
 export type TierParts = {
   readonly database: OutboxDatabase;
-  /** Signs what has waited anew. Left out: there is no key. */
+  /** Signs what has waited anew, and gives a letter the id it came with. Left out: there is no key and no broker. */
   readonly renew?: Renew | undefined;
   /** Whether a chord is open under its group id when its header is sent. Left out: every one. */
   readonly isNoted?: ((message: Envelope) => boolean) | undefined;

@@ -19,7 +19,7 @@ const labels = (of: TaskDetails): readonly string[] =>
   journeyOf(of, null).map(({ label }) => label);
 
 describe('journeyOf', () => {
-  it('shows what lies ahead of a task that is only committed', () => {
+  it('shows the coming steps of a task that is only committed', () => {
     expect(labels(task('pending'))).toEqual(['Committed', 'Relayed', 'Running', 'Done']);
     expect(journeyOf(task('pending'), null).map(({ tone }) => tone)).toEqual([
       'plain',
@@ -38,7 +38,7 @@ describe('journeyOf', () => {
     });
   });
 
-  it('tells a run that was lost from the one that brought the task to its end', () => {
+  it('distinguishes a run that was lost from the run that finished the task', () => {
     const history = [
       entry('relayed', 0),
       entry('begun'),
@@ -58,7 +58,7 @@ describe('journeyOf', () => {
     expect(journey[3]).toMatchObject({ detail: 'pid 4711 died', tone: 'warn' });
   });
 
-  it('says when a failed task runs again, and why it failed', () => {
+  it('shows when a failed task runs again, and why it failed', () => {
     const error = { type: 'Error', message: 'no such mailbox', traceback: '' };
     const journey = journeyOf(
       task('waiting', entry('begun'), entry('failed', 1, { error })),
@@ -71,7 +71,7 @@ describe('journeyOf', () => {
     ]);
   });
 
-  it('keeps the beginning and the end of a long life', () => {
+  it('shortens a long history in the middle', () => {
     const runs = Array.from({ length: 40 }, (_, index) => [
       entry('begun', index + 1),
       entry('reaped', index + 1),

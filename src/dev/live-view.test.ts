@@ -46,13 +46,13 @@ const pendingIn = (text: unknown): number =>
   (JSON.parse(text as string) as Snapshot).counts.pending;
 
 describe('LiveView', () => {
-  it('reads nothing while nobody looks', async () => {
+  it('reads nothing while there are no viewers', async () => {
     const { pass, reads } = setup();
     await pass(10_000);
     expect(reads()).toBe(0);
   });
 
-  it('reads once for all who look, and tells each what changed', async () => {
+  it('reads once for all viewers, and sends each of them the changes', async () => {
     const { view, pass, reads, change } = setup();
     const { signal } = new AbortController();
     const viewers = [view.follow(signal), view.follow(signal)];
@@ -65,7 +65,7 @@ describe('LiveView', () => {
     expect((await Promise.all(next)).map(({ value }) => pendingIn(value))).toEqual([1, 1]);
   });
 
-  it('gives a slow viewer the newest picture only', async () => {
+  it('sends a slow viewer only the newest snapshot', async () => {
     const { view, pass, change } = setup();
     const viewer = view.follow(new AbortController().signal);
     await viewer.next();
@@ -76,7 +76,7 @@ describe('LiveView', () => {
     expect(pendingIn((await viewer.next()).value)).toBe(3);
   });
 
-  it('stops reading when the last viewer has left, and starts anew for the next', async () => {
+  it('stops reading when the last viewer has left, and starts again for the next one', async () => {
     const { view, pass, reads, change } = setup();
     const left = new AbortController();
     const viewer = view.follow(left.signal);
@@ -93,7 +93,7 @@ describe('LiveView', () => {
     expect(pendingIn(value)).toBe(1);
   });
 
-  it('shows the end to those who look, then ends', async () => {
+  it('sends its viewers the last snapshot when it stops, then ends their streams', async () => {
     const { view, pass, change } = setup();
     const viewer = view.follow(new AbortController().signal);
     await viewer.next();

@@ -52,15 +52,18 @@ describe('docs/reference/errors.md', () => {
     expect(Object.fromEntries(readPage().map(row => [row.code, row.family]))).toEqual(ERROR_FAMILY);
   });
 
-  it.each(readPage())('says when $code happens, what to do, and its fields', ({ code, cells }) => {
-    const [fields = '', when = '', todo = '', ...rest] = cells;
-    const named =
-      fields === 'none' ? [] : fields.split(', ').map(field => field.replaceAll('`', ''));
-    expect(named).toEqual(fieldsOf(code));
-    expect(when).toMatch(/\.$/);
-    expect(todo).toMatch(/\.$/);
-    expect(rest).toEqual([]);
-  });
+  it.each(readPage())(
+    'describes when $code happens, what to do, and its fields',
+    ({ code, cells }) => {
+      const [fields = '', when = '', todo = '', ...rest] = cells;
+      const named =
+        fields === 'none' ? [] : fields.split(', ').map(field => field.replaceAll('`', ''));
+      expect(named).toEqual(fieldsOf(code));
+      expect(when).toMatch(/\.$/);
+      expect(todo).toMatch(/\.$/);
+      expect(rest).toEqual([]);
+    },
+  );
 
   it('mentions no code that does not exist', () => {
     const page = readFileSync(new URL('../../docs/reference/errors.md', import.meta.url), 'utf8');
@@ -101,7 +104,7 @@ describe('an error', () => {
     );
   });
 
-  it('is told by its brand, also when another copy of the package made it', () => {
+  it('is recognized by its brand, also when another copy of the package made it', () => {
     const foreign = Object.assign(new Error('m'), {
       code: 'ERR_CLOSED',
       [Symbol.for('outlast.error')]: true,
@@ -111,13 +114,13 @@ describe('an error', () => {
     expect(isOutlastError(foreign, 'ERR_TIMEOUT')).toBe(false);
   });
 
-  it('is not anything that only has a code', () => {
+  it('is not any object that only has a code', () => {
     for (const other of [new Error('m'), { code: 'ERR_CLOSED' }, null, undefined, 'ERR_CLOSED']) {
       expect(isOutlastError(other)).toBe(false);
     }
   });
 
-  it('is worth another try only when something was unavailable', () => {
+  it('counts as unavailable only when its family says so', () => {
     const gone = outlastError('ERR_STORE_UNAVAILABLE', { message: 'm', hint: 'h', fields: {} });
     expect([isUnavailable(gone), isUnavailable(make()), isUnavailable(new Error('m'))]).toEqual([
       true,

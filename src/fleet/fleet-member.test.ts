@@ -33,10 +33,10 @@ function setup(
     log: silentLogger,
     emit: noEvents,
   };
-  const told: EventMessage[] = [];
+  const sent: EventMessage[] = [];
   const answers: AnswerMessage[] = [];
   let isAway = false;
-  let hear: (message: RequestMessage) => void = () => undefined;
+  let deliver: (message: RequestMessage) => void = () => undefined;
   const fleet: Fleet = {
     place: {
       transport: 'amqp',
@@ -47,10 +47,10 @@ function setup(
       isTls: false,
     },
     tell: message => {
-      if (!isAway) told.push(message);
+      if (!isAway) sent.push(message);
       return Promise.resolve(!isAway);
     },
-    listen: given => void (hear = given),
+    listen: given => void (deliver = given),
     answer: message => Promise.resolve(void answers.push(message)),
     close: () => Promise.resolve(),
   };
@@ -122,16 +122,16 @@ function setup(
       reads += 1;
       return { headers, body };
     };
-    hear({ bytes: body.length, read: parts });
+    deliver({ bytes: body.length, read: parts });
   };
   const events = (): readonly Fields[] =>
-    told.flatMap(({ body }) => JSON.parse(Buffer.from(body).toString()) as Fields[]);
+    sent.flatMap(({ body }) => JSON.parse(Buffer.from(body).toString()) as Fields[]);
   const answered = (): readonly unknown[] =>
     answers.map(({ body }) => (JSON.parse(Buffer.from(body).toString()) as Fields)[NODE.name]);
   return {
     time,
     member,
-    told,
+    sent,
     runs,
     states,
     cancelled,
@@ -185,7 +185,7 @@ const failing = (delayMs: number | null): Settlement => ({
 });
 
 describe('the events of a worker', () => {
-  it('have the fields of Celery, each type', async () => {
+  it('have the same fields as the events of Celery, for each type', async () => {
     const { member, time, events, end } = setup();
     const { observer } = member;
     await time.runUntil(2_500);
@@ -198,7 +198,7 @@ describe('the events of a worker', () => {
     await end();
     const ours = new Map(events().map(event => [event['type'], event]));
     for (const [type, theirs] of celeryEvents()) {
-      // That one is the sender's.
+      // This event is emitted by the sender.
       if (type === 'task-sent') continue;
       expect(Object.keys(ours.get(type) ?? {}).sort(), type).toEqual(Object.keys(theirs).sort());
     }
@@ -209,11 +209,11 @@ describe('the events of a worker', () => {
     });
   });
 
-  it('of tasks travel together, in order, and their count rises', async () => {
-    const { member, time, told, events, end } = setup();
+  it('of tasks are sent together, in order, with a rising clock', async () => {
+    const { member, time, sent, events, end } = setup();
     for (const id of ['a', 'b']) member.observer.started(begun(id));
     await time.runUntil(1_000);
-    const batches = told.filter(({ routingKey }) => routingKey === 'task.multi');
+    const batches = sent.filter(({ routingKey }) => routingKey === 'task.multi');
     expect(batches).toHaveLength(1);
     const tasks = events().filter(event => String(event['type']).startsWith('task-'));
     expect(tasks.map(event => [event['uuid'], event['type']])).toEqual([
@@ -227,7 +227,7 @@ describe('the events of a worker', () => {
     await end();
   });
 
-  it('wait while the broker is away, the newest of them, and the rest are counted', async () => {
+  it('are kept while the broker is away, up to a limit, and dropped ones are counted', async () => {
     const { member, time, events, ask, answered, setAway, end } = setup();
     await time.runUntil(100);
     setAway(true);
@@ -240,14 +240,14 @@ describe('the events of a worker', () => {
     expect(kept.at(-1)).toMatchObject({ uuid: 't999' });
     ask('stats');
     await time.runUntil(10_100);
-    // Half of the two thousand, and the heartbeats, which are worthless later.
+    // Half of the two thousand, and the heartbeats, which have no value later.
     const [{ events_dropped: dropped }] = answered() as [{ events_dropped: number }];
     expect(dropped).toBeGreaterThanOrEqual(1_000);
     expect(dropped).toBeLessThan(1_010);
     await end();
   });
 
-  it('are not sent before somebody asks for them', async () => {
+  it('are not sent before a request enables them', async () => {
     const { member, time, events, ask, answered, end } = setup({ events: false });
     member.observer.started(begun('a'));
     await time.runUntil(5_000);
@@ -265,7 +265,7 @@ describe('the events of a worker', () => {
     await end();
   });
 
-  it('that cannot be made harm nobody', async () => {
+  it('do not fail the task when they cannot be encoded', async () => {
     const { member, time, end } = setup();
     const task = begun('a');
     const broken = { ...task, envelope: { ...task.envelope, options: toBytes('{broken') } };
@@ -276,7 +276,7 @@ describe('the events of a worker', () => {
 });
 
 describe('a request', () => {
-  it('whose time is over is not carried out, whatever a little difference of the clocks', async () => {
+  it('is ignored after it has expired, with tolerance for a small difference of the clocks', async () => {
     const { time, ask, answered, end } = setup();
     await time.runUntil(100_000);
     ask('ping', {}, {}, { expires: 80 });
@@ -287,7 +287,7 @@ describe('a request', () => {
     await end();
   });
 
-  it('for others, or from nobody who waits, is not answered', async () => {
+  it('is not answered when it is for other nodes, or has no reply address', async () => {
     const { time, ask, answered, end } = setup();
     ask('ping', {}, { destination: ['celery@host'] });
     ask('ping', {}, { reply_to: null });
@@ -302,7 +302,7 @@ describe('a request', () => {
     ['revoke', { task_id: 'no good\u0000' }],
     ['cancel_consumer', {}],
     ['add_consumer', { queue: 'no good' }],
-  ])('to %s with %j is answered with what is wrong', async (method, given) => {
+  ])('to %s with %j is answered with an error', async (method, given) => {
     const { time, ask, answered, cancelled, end } = setup();
     ask(method, given);
     await time.runUntil(100);
@@ -313,7 +313,7 @@ describe('a request', () => {
 });
 
 describe('remote control', () => {
-  it('passes over what comes in a flood or is too long, without reading it, and answers again later', async () => {
+  it('drops requests that come too fast or are too long without parsing them, and answers again later', async () => {
     const { time, ask, reads, answered, end } = setup();
     ask('ping', { pad: 'x'.repeat(2_000_000) });
     expect(reads()).toBe(0);
@@ -325,14 +325,14 @@ describe('remote control', () => {
     ask('ping');
     await time.runUntil(60_100);
     expect(answered().at(-1)).toEqual({ ok: 'pong' });
-    // Long ones count for more.
+    // Long requests count for more.
     const before = reads();
     for (let asked = 0; asked < 200; asked++) ask('ping', { pad: 'x'.repeat(100_000) });
     expect(reads() - before).toBeLessThan(50);
     await end();
   });
 
-  it('says so when it cannot use a pattern', async () => {
+  it('answers with an error when it does not support a pattern', async () => {
     const { time, ask, answered, end } = setup();
     ask('ping', {}, { matcher: 'pcre', pattern: String.raw`(o)\1` });
     await time.runUntil(100);
@@ -342,7 +342,7 @@ describe('remote control', () => {
 });
 
 describe('a task that is revoked', () => {
-  it('while it runs is ended instead of retried, and told of', async () => {
+  it('while it runs is cancelled instead of retried, and reported', async () => {
     const { member, time, ask, states, runs, cancelled, events, end } = setup();
     states.set('a', 'running');
     runs.push({ task: begun('a'), startedAt: 0, stop: () => undefined });
@@ -356,7 +356,7 @@ describe('a task that is revoked', () => {
     await end();
   });
 
-  it('while it runs and ends well, has ended well', async () => {
+  it('while it runs is done when its run succeeds', async () => {
     const { member, time, ask, states, runs, cancelled, end } = setup();
     states.set('a', 'running');
     runs.push({ task: begun('a'), startedAt: 0, stop: () => undefined });
@@ -368,7 +368,7 @@ describe('a task that is revoked', () => {
     await end();
   });
 
-  it('to be terminated is stopped after the ledger has ended it', async () => {
+  it('with terminate is stopped after the ledger has cancelled it', async () => {
     const { member, time, ask, runs, cancelled, events, answered, end } = setup();
     const stops: string[] = [];
     const stop = (why: string): void => void stops.push(`${why} after ${cancelled.join()}`);
@@ -387,7 +387,7 @@ describe('a task that is revoked', () => {
     await end();
   });
 
-  it('while the store is away is revoked when it is there again', async () => {
+  it('while the store is away is cancelled when the store is back', async () => {
     const { time, ask, cancelled, answered, failStore, end } = setup();
     failStore(3);
     ask('revoke', { task_id: 'a' });
@@ -399,7 +399,7 @@ describe('a task that is revoked', () => {
   });
 });
 
-describe('remote control that may', () => {
+describe('celeryControl', () => {
   const answerTo = async (
     control: 'inspect' | 'on' | 'full',
     method: string,
@@ -413,7 +413,7 @@ describe('remote control that may', () => {
   };
 
   it.each(['revoke', 'terminate', 'add_consumer', 'cancel_consumer', 'shutdown'])(
-    'only ask is told why %s is refused',
+    'inspect refuses %s with a reason',
     async method => {
       expect(await answerTo('inspect', method, { task_id: 'a', queue: 'a' })).toEqual({
         error: expect.stringMatching(`^${method} is refused: worker.celeryControl`) as string,
@@ -421,7 +421,7 @@ describe('remote control that may', () => {
     },
   );
 
-  it('only ask is answered', async () => {
+  it('inspect answers questions', async () => {
     expect(await answerTo('inspect', 'ping')).toEqual({ ok: 'pong' });
     expect(await answerTo('inspect', 'active_queues')).toHaveLength(1);
     expect(await answerTo('inspect', 'enable_events')).toMatchObject({
@@ -429,7 +429,7 @@ describe('remote control that may', () => {
     });
   });
 
-  it('steer adds a queue that the worker knows, and only in full one that it does not', async () => {
+  it('on adds a queue that the worker knows; full adds any queue', async () => {
     expect(await answerTo('on', 'add_consumer', { queue: 'b' })).toEqual({ ok: 'add consumer b' });
     expect(await answerTo('on', 'add_consumer', { queue: 'foreign' })).toEqual({
       error: expect.stringMatching('names foreign') as string,

@@ -10,14 +10,14 @@ const request = (fields: object): ControlRequest =>
 const isMeant = (fields: object): boolean => addressOf(NODE, request(fields)) === 'us';
 
 describe('a request', () => {
-  it('is for everybody when it names nobody', () => {
+  it('is for every node when it names none', () => {
     expect(isMeant({})).toBe(true);
     expect(isMeant({ destination: [] })).toBe(true);
     // As in kombu: a pattern without a matcher is ignored.
     expect(isMeant({ pattern: 'celery@*' })).toBe(true);
   });
 
-  it('is for those it names', () => {
+  it('is for the nodes it names', () => {
     expect(isMeant({ destination: ['celery@host', NODE] })).toBe(true);
     expect(isMeant({ destination: ['celery@host'] })).toBe(false);
   });
@@ -36,7 +36,7 @@ describe('a request', () => {
     ['pcre', String.raw`[^\d]+-\w@(?:a|b|host)`, true],
     ['pcre', 'outlast-7@hos$', false],
     ['glob', '[]', false],
-    ['unheard of', '*', false],
+    ['unknown', '*', false],
   ])('by %s %s is for this node: %s', (matcher, pattern, isExpected) => {
     expect(isMeant({ matcher, pattern })).toBe(isExpected);
   });
@@ -56,7 +56,7 @@ describe('a request', () => {
     });
   });
 
-  it('by a pattern is for those that the same pattern of JavaScript fits', () => {
+  it('by a pattern is for the same nodes as with a regular expression of JavaScript', () => {
     const unit = fc.constantFrom('a', 'b', '.', '*', '+', '?', '|', '(', ')', '[ab]', '^', '$');
     const source = fc.string({ unit, maxLength: 8 });
     const name = fc.string({ unit: fc.constantFrom('a', 'b', 'c'), maxLength: 6 });

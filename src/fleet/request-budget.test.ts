@@ -12,7 +12,7 @@ const allowed = (budget: RequestBudget, bytes: number): number =>
   Array.from({ length: 10_000 }, () => budget.allows(bytes)).filter(Boolean).length;
 
 describe('the budget of control requests', () => {
-  it('lets a burst through, then as many as come in with time', () => {
+  it('allows a burst, then a fixed number a second', () => {
     const { budget, pass } = setup();
     expect(allowed(budget, 0)).toBe(200);
     pass(1_000);
@@ -21,7 +21,7 @@ describe('the budget of control requests', () => {
     expect(allowed(budget, 0)).toBe(200);
   });
 
-  it('counts the bytes that are to be read', () => {
+  it('counts the bytes of a request', () => {
     const { budget } = setup();
     expect(allowed(budget, 1_048_576)).toBe(3);
   });

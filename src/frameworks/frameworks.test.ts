@@ -52,7 +52,7 @@ async function askExpress(path: string): Promise<Response> {
 }
 
 describe.each(ANSWERS)('outlastErrors of %s', (_, ask) => {
-  it('tells who is refused by a limit when to come again, and no names', async () => {
+  it('answers 429 with Retry-After when a limit rejects the call, and reveals no names', async () => {
     const response = await ask('/rejected');
     expect(response.status).toBe(429);
     expect(response.headers.get('content-type')).toBe('application/problem+json');
@@ -65,7 +65,7 @@ describe.each(ANSWERS)('outlastErrors of %s', (_, ask) => {
     expect(JSON.parse(text)).toMatchObject({ status: 429, code: 'ERR_ADMISSION_REJECTED' });
   });
 
-  it('says 503 when a store is away', async () => {
+  it('answers 503 when a store is away', async () => {
     const response = await ask('/away');
     expect(response.status).toBe(503);
     expect(await response.json()).toMatchObject({ status: 503, code: 'ERR_STORE_UNAVAILABLE' });
@@ -80,11 +80,11 @@ describe.each(ANSWERS)('outlastErrors of %s', (_, ask) => {
 });
 
 describe('Retry-After', () => {
-  it('is never sooner than asked for, and not the same for all', () => {
+  it('is never shorter than the limit asks for, and varies between callers', () => {
     for (const ms of [0, 1, 999, 1_000, 1_001, 60_000]) {
-      const told = [0, 0.3, 0.6, 0.99].map(random => retryAfterSeconds(ms, random));
-      expect(Math.min(...told) * 1_000).toBeGreaterThanOrEqual(ms);
-      expect(new Set(told).size).toBeGreaterThan(1);
+      const seconds = [0, 0.3, 0.6, 0.99].map(random => retryAfterSeconds(ms, random));
+      expect(Math.min(...seconds) * 1_000).toBeGreaterThanOrEqual(ms);
+      expect(new Set(seconds).size).toBeGreaterThan(1);
     }
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
 import { outlastError } from '../errors/error.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { silentLogger } from '../telemetry/logger.ts';
@@ -9,7 +9,7 @@ import { runLocked, type LockRequest } from './idempotency-lock.ts';
 const away = (): Promise<never> =>
   Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} }));
 
-/** Free-standing code on a store that can be cut off, under a clock that the test moves. */
+/** `idempotencyLock` on a store that can be made unavailable, under a clock that the test moves. */
 function setup() {
   const time = new VirtualTime();
   const { clock } = time;
@@ -32,7 +32,7 @@ function setup() {
   return { time, memory, locked, cut: (value: boolean) => void (isAway = value) };
 }
 
-/** A function that ends when the test says so. */
+/** A function that ends when the test ends it. */
 function slow<T>() {
   let end!: (value: T) => void;
   let fail!: (error: Error) => void;
@@ -50,14 +50,14 @@ function slow<T>() {
   return { fn, end, fail, runs: () => runs, signal: () => signal };
 }
 
-describe('free-standing code under a key', () => {
-  it('runs once, for as long as it takes; the others wait and get its answer', async () => {
+describe('a function under an idempotency lock', () => {
+  it('runs once, for as long as it takes; other callers wait and get its result', async () => {
     const { time, locked } = setup();
     const one = slow<{ rows: number }>();
     const first = locked(one.fn);
     await time.runUntil(10);
     const others = [locked(() => ({ rows: -1 })), locked(() => ({ rows: -2 }))];
-    // Far beyond the lease: it is renewed.
+    // Far beyond the lease, which is renewed.
     await time.runUntil(60_000);
     one.end({ rows: 3 });
     await time.runUntil(62_000);
@@ -66,7 +66,7 @@ describe('free-standing code under a key', () => {
     expect(one.runs()).toBe(1);
   });
 
-  it('runs again when the time of its answer is over', async () => {
+  it('runs again when its result has expired', async () => {
     const { time, locked } = setup();
     expect(await locked(() => 1)).toBe(1);
     await time.runUntil(59_000);
@@ -75,13 +75,13 @@ describe('free-standing code under a key', () => {
     expect(await locked(() => 3)).toBe(3);
   });
 
-  it('answers nothing where there is no value', async () => {
+  it('returns undefined to every caller when it has no value', async () => {
     const { locked } = setup();
     expect(await locked(() => undefined)).toBeUndefined();
     expect(await locked(() => 1)).toBeUndefined();
   });
 
-  it('frees its key when it throws, also when its answer is not JSON', async () => {
+  it('frees its key when it throws, also when its result is not JSON', async () => {
     const { time, locked } = setup();
     const one = slow<number>();
     const first = locked(one.fn);
@@ -97,7 +97,7 @@ describe('free-standing code under a key', () => {
     expect(await locked(() => 4 as unknown as Date, { key, waitMs })).toBe(4);
   });
 
-  it('waits no longer than told', async () => {
+  it('waits no longer than waitMs', async () => {
     const { time, locked } = setup();
     const one = slow<number>();
     const first = locked(one.fn);
@@ -109,7 +109,7 @@ describe('free-standing code under a key', () => {
     expect(await first).toBe(1);
   });
 
-  it('is told to stop before its lease is over when the store does not answer, and another takes its place', async () => {
+  it('is aborted before its lease ends when the store does not answer, and another call takes the key', async () => {
     const { time, locked, cut } = setup();
     const one = slow<number>();
     const first = locked(one.fn);
@@ -126,7 +126,7 @@ describe('free-standing code under a key', () => {
     expect(await locked(() => 3)).toBe(2);
   });
 
-  it('is told to stop when its key was taken away', async () => {
+  it('is aborted when its key was taken away', async () => {
     const { time, memory, locked } = setup();
     const one = slow<number>();
     const first = locked(one.fn);
@@ -140,7 +140,7 @@ describe('free-standing code under a key', () => {
     await expect(first).rejects.toMatchObject({ code: 'ERR_LEASE_LOST' });
   });
 
-  it('keeps its answer when the store comes back before the lease is over', async () => {
+  it('keeps its result when the store comes back before the lease ends', async () => {
     const { time, locked, cut } = setup();
     const one = slow<number>();
     const first = locked(one.fn);

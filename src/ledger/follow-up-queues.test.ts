@@ -22,7 +22,7 @@ const all = (task: string, kwargs: object, options: object = {}): object => ({
   options,
 });
 
-describe('queues that our own application names', () => {
+describe('queues of follow-ups', () => {
   it('are found in links, error links, chains and chords, at every depth', () => {
     const embed = {
       callbacks: [
@@ -58,7 +58,7 @@ describe('queues that our own application names', () => {
     );
   });
 
-  it('are none where an exchange is named, or what belongs to the tools themselves', () => {
+  it('do not include names for an exchange, or names that Celery and Outlast reserve', () => {
     const callbacks = [
       sign('events', { exchange: 'events' }),
       sign('celery.pidbox'),
@@ -68,14 +68,14 @@ describe('queues that our own application names', () => {
     expect(ownManner([messageWith({ ...NOTHING, callbacks })])).toEqual({ alsoDeclare: ['plain'] });
   });
 
-  it('are not looked for where nothing follows, and a body that cannot be read names none', () => {
+  it('are none when nothing follows, and none when the body cannot be read', () => {
     expect(ownManner([messageWith(NOTHING)])).toBeUndefined();
     expect(
       ownManner([{ ...makeEnvelope(), body: toBytes('[[],{},{"callbacks":[1') }]),
     ).toBeUndefined();
   });
 
-  it('are a hundred at most in one call, however deep', () => {
+  it('are a hundred at most in one call, and none below the depth limit', () => {
     const callbacks = Array.from({ length: 500 }, (_, index) => sign(`q${index}`));
     const manner = ownManner([messageWith({ ...NOTHING, callbacks })]);
     expect(manner?.alsoDeclare).toHaveLength(100);

@@ -42,14 +42,14 @@ const bodyOf = (envelope: Envelope | undefined): string => toText(envelope?.body
 const optionsOf = (envelope: Envelope | undefined): EnvelopeOptions =>
   JSON.parse(toText(envelope?.options ?? toBytes('{}'))) as EnvelopeOptions;
 
-/** As Python writes one: with spaces, and with keys we have no use for. */
+/** A signature as Python writes it: with spaces, and with keys that we do not use. */
 const sig = (task: string, args: string, options = '{}', immutable = false): string =>
   `{"task": "${task}", "args": ${args}, "kwargs": {}, "options": ${options}, "subtask_type": null, "immutable": ${immutable}}`;
 const embedOf = (fields: Partial<Record<'callbacks' | 'errbacks' | 'chain' | 'chord', string>>) =>
   `{"callbacks": ${fields.callbacks ?? 'null'}, "errbacks": ${fields.errbacks ?? 'null'}, "chain": ${fields.chain ?? 'null'}, "chord": ${fields.chord ?? 'null'}}`;
 
-describe('what follows a task that is done', () => {
-  it('is the last of its chain, with what is left of it and every byte as it was', () => {
+describe('the follow-up of a task that is done', () => {
+  it('is the next step of its chain, with the rest of the chain and every byte unchanged', () => {
     const last = sig('py.c', '[8.0]', '{"task_id": "id-c", "reply_to": "q"}');
     const chain = `[${last}, ${sig('py.b', '[4.0, 12345678901234567890]', '{"task_id": "id-b"}')}]`;
     const [next, ...others] = published(afterDone(made(embedOf({ chain })), '3.50', deps));
@@ -67,7 +67,7 @@ describe('what follows a task that is done', () => {
     expect(afterDone(end as Envelope, '1', deps)).toEqual([]);
   });
 
-  it('takes nothing where the signature is immutable, and gets an id of its own where it has none', () => {
+  it('gets no result when its signature is immutable, and a derived id when it has none', () => {
     const callbacks = `[${sig('py.b', '[1]', '{}', true)}, ${sig('py.c', '[]')}]`;
     const entries = afterDone(made(embedOf({ callbacks })), '7', deps);
     expect(published(entries).map(({ id, name }) => [id, name])).toEqual([
@@ -120,14 +120,14 @@ describe('what follows a task that is done', () => {
     });
   });
 
-  it('goes to the queue of the contract where its signature names none', () => {
+  it('goes to the queue of its contract when its signature names none', () => {
     const callbacks = `[${sig('ts.known', '[]')}, ${sig('py.unknown', '[]')}]`;
     const queueOf = (name: string): string | null => (name === 'ts.known' ? 'ours' : null);
     const entries = afterDone(made(embedOf({ callbacks })), '1', { ...deps, queueOf });
     expect(published(entries).map(({ queue }) => queue)).toEqual(['ours', 'celery']);
   });
 
-  it('is shown without what a redactor hides, also in what follows in turn', () => {
+  it('is redacted in its shown copy, including its own follow-ups', () => {
     const link = sig('py.c', '["secret"]');
     const callbacks = `[${sig('py.b', '["secret"]', `{"link": [${link}]}`)}]`;
     const redact = makeRedact(
@@ -143,28 +143,31 @@ describe('what follows a task that is done', () => {
   });
 });
 
-describe('a task that tells its chord by links', () => {
+describe('a task that reports to its chord by links', () => {
   const body = sig('py.sum', '["secret"]', '{"task_id": "id-sum"}');
-  const place = { groupId: 'g', index: 1, size: 2, body };
-  const links = chordLinks(place, 'parent', { queue: 'chords', keyring: NO_KEYS });
+  const position = { groupId: 'g', index: 1, size: 2, body };
+  const links = chordLinks(position, 'parent', { queue: 'chords', keyring: NO_KEYS });
   const own = sig('py.b', '[]');
   const envelope = made(
     embedOf({ callbacks: `[${own}, ${links.done}]`, errbacks: `[${own}, ${links.failed}]` }),
   );
   const part = { groupId: 'g', index: 1, size: 2, taskId: 'parent', bodyId: 'id-sum' };
 
-  it('is counted here, and nobody is sent a message for it', () => {
+  it('is counted here, without a message', () => {
     const entries = afterDone(envelope, '1.0', deps);
     expect(published(entries).map(({ name }) => name)).toEqual(['py.b']);
     expect(parts(entries)).toMatchObject([{ body, part: { ...part, result: '1.0' } }]);
     checkFollowUps(envelope);
   });
 
-  it.each(['dead', 'discarded', 'cancelled', 'expired'] as const)('is %s there, too', how => {
-    const entries = afterEnded({ envelope, how, epoch: 1 }, deps) as FollowUp[];
-    expect(parts(entries)).toMatchObject([{ part: { ...part, result: null } }]);
-    expect(published(entries)).toHaveLength(how === 'dead' ? 1 : 0);
-  });
+  it.each(['dead', 'discarded', 'cancelled', 'expired'] as const)(
+    'is counted as failed when it is %s',
+    how => {
+      const entries = afterEnded({ envelope, how, epoch: 1 }, deps) as FollowUp[];
+      expect(parts(entries)).toMatchObject([{ part: { ...part, result: null } }]);
+      expect(published(entries)).toHaveLength(how === 'dead' ? 1 : 0);
+    },
+  );
 
   it('shows nothing of its body that a redactor hides', () => {
     const shown = redactEmbed(
@@ -190,8 +193,8 @@ const inGroup = (n: number, id: string, index: number): string =>
 const GROUP = `{"task": "celery.group", "args": [], "kwargs": {"tasks": [${inGroup(10, 'id-10', 0)}, ${inGroup(20, 'id-20', 1)}]}, "options": {"task_id": "id-group", "chord": ${XSUM}, "root_id": null, "parent_id": null}, "subtask_type": "group", "immutable": false}`;
 const CHORD = `{"task": "celery.chord", "args": [], "kwargs": {"kwargs": {}, "header": ${GROUP}, "body": ${XSUM}}, "options": {"task_id": "id-group"}, "subtask_type": "chord", "immutable": false}`;
 
-describe('a workflow inside of a chain, as Python sends it', () => {
-  it('is taken apart: the header goes, the body waits for it with the rest of the chain', () => {
+describe('a workflow inside a chain, as Python sends it', () => {
+  it('is expanded: the header is sent, and the body waits for it with the rest of the chain', () => {
     const rest = sig('py.after', '[]', '{"task_id": "id-after"}');
     const chain = `[${rest}, ${CHORD}]`;
     const header = published(afterDone(made(embedOf({ chain })), '2', deps));
@@ -227,7 +230,7 @@ describe('a workflow inside of a chain, as Python sends it', () => {
     );
   });
 
-  it('may be a group alone, a chain, or a chord of nothing', () => {
+  it('may be a group, a chain, or a chord with an empty header', () => {
     const inner = `{"task": "celery.chain", "args": [], "kwargs": {"tasks": [${sig('py.a', '[1]')}, ${sig('py.b', '[2]')}]}, "options": {}, "subtask_type": "chain", "immutable": false}`;
     const group = `{"task": "celery.group", "args": [], "kwargs": {"tasks": [${sig('py.g', '[]')}, ${inner}]}, "options": {"task_id": "g"}, "subtask_type": "group", "immutable": false}`;
     const empty = `{"task": "celery.chord", "args": [], "kwargs": {"kwargs": {}, "header": [], "body": ${XSUM}}, "options": {}, "subtask_type": "chord", "immutable": false}`;
@@ -235,7 +238,7 @@ describe('a workflow inside of a chain, as Python sends it', () => {
     expect(published(entries).map(({ name }) => name)).toEqual(['py.g', 'py.a', 'py.xsum']);
     const [first, chained, sum] = published(entries);
     expect(optionsOf(first)).toMatchObject({ groupId: 'g', groupIndex: 0 });
-    // Of a chain in a group the last step belongs to the group.
+    // Only the last step of a chain in a group belongs to the group.
     expect(optionsOf(chained).groupId).toBeUndefined();
     const [last] = published(afterDone(chained as Envelope, '6', deps));
     expect([last?.name, optionsOf(last).groupId, optionsOf(last).groupIndex]).toEqual([
@@ -248,7 +251,7 @@ describe('a workflow inside of a chain, as Python sends it', () => {
   });
 });
 
-describe('what follows a task that did not end well', () => {
+describe('the follow-ups of a task that was not done', () => {
   const chord = `${XSUM.slice(0, -1)}, "chord_size": 2}`;
   const embed = embedOf({
     callbacks: `[${sig('py.never', '[]')}]`,
@@ -257,7 +260,7 @@ describe('what follows a task that did not end well', () => {
   });
   const envelope = made(embed, { groupId: 'g', groupIndex: 1 });
 
-  it('are its error links, which get its id, and word to its chord', () => {
+  it('are its error links, which get its id, and a failed part of its chord', () => {
     const entries = afterEnded({ envelope, how: 'dead', epoch: 3 }, deps);
     expect(published(entries).map(({ name, id }) => [name, id])).toEqual([
       ['py.alarm', derivedId('parent', 'errback:0:3')],
@@ -270,13 +273,16 @@ describe('what follows a task that did not end well', () => {
     ]);
   });
 
-  it.each(['cancelled', 'expired', 'discarded'] as const)('is only word to its chord: %s', how => {
-    const entries = afterEnded({ envelope, how, epoch: 3 }, deps);
-    expect(published(entries)).toEqual([]);
-    expect(parts(entries)).toHaveLength(1);
-  });
+  it.each(['cancelled', 'expired', 'discarded'] as const)(
+    'are only a failed part of its chord when it was %s',
+    how => {
+      const entries = afterEnded({ envelope, how, epoch: 3 }, deps);
+      expect(published(entries)).toEqual([]);
+      expect(parts(entries)).toHaveLength(1);
+    },
+  );
 
-  it('is word to the chord that the last of its chain belongs to', () => {
+  it('include a failed part of the chord that the last step of its chain belongs to', () => {
     const last = sig(
       'py.c',
       '[]',
@@ -288,16 +294,16 @@ describe('what follows a task that did not end well', () => {
   });
 });
 
-describe('follow-ups nobody can read', () => {
+describe('invalid follow-ups', () => {
   it.each([
-    ['callbacks that are no list', embedOf({ callbacks: '5' })],
+    ['callbacks that are not a list', embedOf({ callbacks: '5' })],
     ['a signature without a task', embedOf({ callbacks: '[{"args": []}]' })],
-    ['a step that is a text', embedOf({ chain: '["py.b"]' })],
+    ['a step that is a string', embedOf({ chain: '["py.b"]' })],
     ['an embed that is a list', '[1]'],
     ['args that are an object', embedOf({ errbacks: '[{"task": "a", "args": {}}]' })],
     ['a chord that is a number', embedOf({ chord: '7' })],
     ['a chord without a body', embedOf({ chain: '[{"task": "celery.chord", "kwargs": {}}]' })],
-  ])('are noticed before the handler runs: %s', (_, embed) => {
+  ])('are detected before the handler runs: %s', (_, embed) => {
     expect(() => checkFollowUps(made(embed, { groupId: 'g' }))).toThrow(TypeError);
   });
 
@@ -320,23 +326,23 @@ describe('follow-ups nobody can read', () => {
       {},
     ],
     [
-      'a way to answer too long for brokers',
+      'a reply address too long for brokers',
       embedOf({ chain: `[${sig('a', '[]', `{"reply_to": "${'q'.repeat(256)}"}`)}]` }),
       {},
     ],
     [
-      'a time beyond all calendars',
+      'a countdown beyond the largest date',
       embedOf({ chain: `[${sig('a', '[]', '{"countdown": 1e300}')}]` }),
       {},
     ],
     ['a group with a NUL', embedOf({ chord: body }), { groupId: 'a\0b', groupIndex: 0 }],
-    ['a place that is too large', embedOf({ chord: body }), { groupId: 'g', groupIndex: 2 ** 31 }],
-    ['a place before the first', embedOf({ chord: body }), { groupId: 'g', groupIndex: -1 }],
-  ])('are also those that no store could hold: %s', (_, embed, options) => {
+    ['an index that is too large', embedOf({ chord: body }), { groupId: 'g', groupIndex: 2 ** 31 }],
+    ['a negative index', embedOf({ chord: body }), { groupId: 'g', groupIndex: -1 }],
+  ])('include follow-ups that no store can hold: %s', (_, embed, options) => {
     expect(() => checkFollowUps(made(embed, options))).toThrow();
   });
 
-  it('of a task that died otherwise are left out, and those of others are sent', async () => {
+  it('of a dead task are left out, and those of other tasks are sent', async () => {
     const isDead = (embed: string, options: EnvelopeOptions): AfterEntry => ({
       key: 'key',
       ended: { envelope: made(embed, options), how: 'dead', epoch: 1 },
@@ -367,7 +373,7 @@ describe('follow-ups nobody can read', () => {
     expect(sent).toEqual(['py.alarm']);
   });
 
-  it('are not those of a body that nothing follows, or that has none', () => {
+  it('are not found in a body without follow-ups', () => {
     for (const embed of [embedOf({}), 'null', '{}']) checkFollowUps(made(embed));
   });
 });
@@ -388,14 +394,14 @@ describe('with a signing key', () => {
   const unsigned = (envelope: Envelope): Envelope => ({ ...envelope, queue: 'python' });
   const withLinks = `{"callbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"errbacks":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chain":[{"task":"py.add","args":[],"kwargs":{},"options":{}}],"chord":null}`;
 
-  it('what follows a signed task is signed by whoever sends it, with what it was given', () => {
+  it('the follow-up of a signed task is signed by the process that sends it, with all its options', () => {
     const next = published(afterDone(signed(made(withLinks)), '1', { ...deps, keyring }));
     expect(next.map(one => keyring.isSigned(one))).toEqual([true, true]);
     const [first] = next as [Envelope];
     expect(keyring.isSigned({ ...first, queue: 'elsewhere' })).toBe(false);
   });
 
-  it('what follows an unsigned task stays unsigned, whichever way it ended', () => {
+  it('the follow-up of an unsigned task stays unsigned, however the task ended', () => {
     const envelope = unsigned(made(withLinks));
     const after = [
       ...afterDone(envelope, '1', { ...deps, keyring }),
@@ -406,7 +412,7 @@ describe('with a signing key', () => {
     for (const one of next) expect(readOptions(one).signature).toBeUndefined();
   });
 
-  it('the body of a chord is signed where all its results are those of signed tasks, and only then', () => {
+  it('the body of a chord is signed only when all its results come from signed tasks', () => {
     const chord = `{"task":"py.xsum","args":[],"kwargs":{},"options":{"task_id":"sum"},"chord_size":2}`;
     const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${chord}}`;
     const header = { ...made(embed), options: toBytes('{"groupId":"g","groupIndex":0}') };
@@ -418,7 +424,7 @@ describe('with a signing key', () => {
       chordBody(entry, { results: ['1', '2'], isSigned }, { ...deps, keyring }).map(one =>
         keyring.isSigned(one),
       );
-    // Who adds the last part says nothing about those who added the others.
+    // The last part proves nothing about the parts before it.
     expect(isBodySigned(ours, false)).toEqual([false]);
     expect(isBodySigned(ours, true)).toEqual([true]);
   });
@@ -427,8 +433,8 @@ describe('with a signing key', () => {
     const body = '{"task":"py.xsum","args":[],"kwargs":{},"options":{},"chord_size":2}';
     const byGroup = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
     const byLinks = (keys: Keyring): string => {
-      const place = { groupId: 'g', index: 0, size: 2, body };
-      const links = chordLinks(place, 'parent', { queue: 'chords', keyring: keys });
+      const position = { groupId: 'g', index: 0, size: 2, body };
+      const links = chordLinks(position, 'parent', { queue: 'chords', keyring: keys });
       return `{"callbacks":[${links.done}],"errbacks":[${links.failed}],"chain":null,"chord":null}`;
     };
     const groups = (envelope: Envelope, given: Partial<FollowDeps> = {}): string[] => {
@@ -438,29 +444,29 @@ describe('with a signing key', () => {
       return parts(entries).map(({ part }) => part.groupId);
     };
     const header = (embed: string): Envelope => made(embed, { groupId: 'g', groupIndex: 0 });
-    const apart = derivedId('g', 'unsigned');
+    const unsignedGroup = derivedId('g', 'unsigned');
 
     it.each([
       ['as Celery writes it', header(byGroup)],
-      ['told by links', made(byLinks(NO_KEYS))],
-    ])('of an unsigned task is not counted with those of signed ones, %s', (_, envelope) => {
+      ['reported by links', made(byLinks(NO_KEYS))],
+    ])('of an unsigned task is not counted with parts of signed tasks, %s', (_, envelope) => {
       expect(groups(signed(envelope))).toEqual(['g', 'g']);
-      expect(groups(unsigned(envelope))).toEqual([apart, apart]);
+      expect(groups(unsigned(envelope))).toEqual([unsignedGroup, unsignedGroup]);
       expect(groups(envelope, { keyring: NO_KEYS })).toEqual(['g', 'g']);
     });
 
-    it('that Python passed on is counted where its link proves that a key has sent its chord', () => {
+    it('that Python passed on is counted when its link proves that its chord was signed', () => {
       expect(groups(unsigned(made(byLinks(keyring))))).toEqual(['g', 'g']);
       const others = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 2) }]);
-      expect(groups(unsigned(made(byLinks(others))))).toEqual([apart, apart]);
+      expect(groups(unsigned(made(byLinks(others))))).toEqual([unsignedGroup, unsignedGroup]);
     });
 
-    it('keeps its group where Celery counts in the same ledger', () => {
+    it('keeps its group when Celery counts in the same ledger', () => {
       expect(groups(unsigned(header(byGroup)), { countsWithCelery: true })).toEqual(['g', 'g']);
     });
   });
 
-  it('nothing follows a task that nobody with a key has sent, however it ends', () => {
+  it('nothing follows a task without a valid signature, however it ends', () => {
     const ended = (envelope: Envelope): number =>
       afterEnded({ envelope, how: 'dead', epoch: 1 }, { ...deps, keyring }).length;
     const genuine = signed(made(withLinks));

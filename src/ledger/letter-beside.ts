@@ -35,9 +35,14 @@ export interface LetterBeside {
 
 /** The message inside a revived letter; null: it is any other task. Cheap, because every run is checked. */
 export function readLetterBeside(envelope: Envelope): LetterBeside | null {
-  const [, id, hex] = envelope.id.includes('#') ? (BESIDE.exec(envelope.id) ?? []) : [];
+  if (!envelope.id.includes('#')) return null;
+  const [, id, hex] = BESIDE.exec(envelope.id) ?? [];
   if (id === undefined || hex === undefined) return null;
   const message = { ...envelope, id };
   if (digestOf(message) !== envelope.digest) return null;
   return { message, isOfLedger: hex.length < HASH_CHARS };
 }
+
+/** The message that a letter was made of, for brokers, which know no id of a letter. Any other task as it is. */
+export const asItCame = (envelope: Envelope): Envelope =>
+  readLetterBeside(envelope)?.message ?? envelope;

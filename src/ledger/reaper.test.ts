@@ -45,7 +45,7 @@ function setup() {
 }
 
 describe('a reaper that has just started', () => {
-  it('declares nobody dead before one whole lease is over', async () => {
+  it('declares no worker dead before one whole lease is over', async () => {
     const { reaper, condemned, pass } = setup();
     for (let look = 0; look < 10; look++) {
       await reaper.look();
@@ -60,7 +60,7 @@ describe('a reaper that has just started', () => {
 
 describe('a reaper after a look', () => {
   it.each(['that failed', 'that was slow', 'in which the clock of the store had jumped'] as const)(
-    '%s declares nobody dead for one whole lease',
+    '%s declares no worker dead for one whole lease',
     async what => {
       const { reaper, condemned, pass, trouble } = setup();
       await reaper.look();
@@ -83,7 +83,7 @@ describe('a reaper after a look', () => {
 });
 
 describe('a reaper of a store that stays slow', () => {
-  /** Looks for this long, and returns how often the dead were judged. */
+  /** Looks for this long, and returns how often expired workers were condemned. */
   async function lookFor(ms: number, { reaper, condemned, pass }: ReturnType<typeof setup>) {
     const before = condemned();
     for (let passedMs = 0; passedMs < ms; passedMs += 500) {
@@ -93,7 +93,7 @@ describe('a reaper of a store that stays slow', () => {
     return condemned() - before;
   }
 
-  it('declares the dead after three leases, and at every look from then on', async () => {
+  it('declares workers dead after three leases, and at every look from then on', async () => {
     const made = setup();
     await lookFor(10_000, made);
     made.slowDown(1_100);
@@ -102,7 +102,7 @@ describe('a reaper of a store that stays slow', () => {
     expect(await lookFor(5_000, made)).toBe(10);
   });
 
-  it('is patient again when it becomes slower still, or was away', async () => {
+  it('waits another grace period when the store becomes slower or was away', async () => {
     const made = setup();
     made.slowDown(1_100);
     await lookFor(15_000, made);
@@ -119,7 +119,7 @@ describe('a reaper of a store that stays slow', () => {
     expect(await lookFor(1_000, made)).toBe(0);
   });
 
-  it('forgets that it was slow when it is fast for one lease', async () => {
+  it('ends its grace period when the store is fast for one lease', async () => {
     const made = setup();
     made.slowDown(1_100);
     await lookFor(20_000, made);
@@ -129,7 +129,7 @@ describe('a reaper of a store that stays slow', () => {
     expect(await lookFor(2_000, made)).toBe(0);
   });
 
-  it('takes an answer that came late for no jump of its clock', async () => {
+  it('does not take a late answer for a jump of the clock of the store', async () => {
     const made = setup();
     made.slowDown(1_500);
     await lookFor(20_000, made);

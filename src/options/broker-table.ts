@@ -8,7 +8,7 @@ export const BROKER_TABLE: OptionTable = Object.freeze({
     defaultNote: 'none',
     sentence:
       '`amqp://user:password@host:5672/vhost` or `amqps://…`; several hosts as `host1,host2` or as whole URLs with `;` between. `redis://`, `rediss://`, `sentinel://`, `redis+cluster://`.',
-    more: 'The variable takes the place of this one; the others stay.',
+    more: 'The variable replaces this URL; the other options stay.',
   },
   queueType: {
     kind: 'choice',
@@ -31,13 +31,13 @@ export const BROKER_TABLE: OptionTable = Object.freeze({
     default: 'commit',
     defaultNote: '; where `ledger` is the same Redis `begin`',
     sentence:
-      "`commit`: the broker's copy is let go when the run is settled, after 10 minutes at the latest; `begin`: as soon as the ledger has the task. `begin` where Python workers share the queue and must not see a task again that was begun here.",
+      'When a message is acknowledged. `commit`: when its run is settled, after 10 minutes at the latest; `begin`: as soon as the ledger has the task. Use `begin` where Python workers share the queue and must not see a task again that was begun here.',
   },
   chordQueue: {
     kind: 'name',
     default: 'outlast.chords',
     sentence:
-      "Where Python's workers tell how the parts of our chords ended, unless the ledger is in their Redis. Another for each installation that shares a broker.",
+      "The queue on which Python's workers report how the parts of our chords ended, unless the ledger is in their Redis. Use another one for each installation that shares a broker.",
     more: 'See [workflows](../guides/workflows.md#headers-in-two-languages).',
   },
   destinations: {

@@ -81,7 +81,7 @@ export const HANDLER_TABLE: OptionTable = Object.freeze({
     kind: 'function',
     type: '(ctx: TaskContext<S, Tx, C>) => void | Promise<void>',
     resolved: '((ctx: TaskContext) => void | Promise<void>) | null',
-    sentence: 'Told when the soft timeout passes; shares the context of the run that goes on.',
+    sentence: 'Called when the soft timeout passes; shares the context of the run that goes on.',
   },
   run: {
     kind: 'function',

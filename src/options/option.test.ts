@@ -61,8 +61,8 @@ describe.each(Object.entries(TABLES))('the table of %s', (_, table) => {
   });
 });
 
-describe('a row that code knows by name', () => {
-  it('is refused where it is of another kind, or not there', () => {
+describe('a table row that code looks up by name', () => {
+  it('throws when it is of another kind or missing', () => {
     const isBug: unknown = expect.objectContaining({ code: 'ERR_INVARIANT' });
     expect(() => rowOf(RELAY_TABLE, 'batchSize', 'duration')).toThrow(isBug);
     expect(() => rowOf(RELAY_TABLE, 'nothing', 'duration')).toThrow(isBug);
@@ -79,12 +79,12 @@ describe('an option that travels', () => {
     return statementOf(task, termsOf(task, 0), '');
   };
 
-  it.each(TRAVELLING)('is part of what is signed: $key', ({ key }) => {
+  it.each(TRAVELLING)('is covered by the signature: $key', ({ key }) => {
     expect(statement({ [key]: 'x' })).not.toBe(statement({}));
     expect(statement({ [key]: 'x' })).not.toBe(statement({ [key]: 'y' }));
   });
 
-  it('is signed by its name where it has no position of its own', () => {
+  it('is signed under its name when it has no fixed position', () => {
     const rows = [{ ...TRAVELLING[0], key: 'region' as never, hasSignedPosition: false }] as never;
     expect(listedOf({ region: 'eu' } as never, rows)).toEqual([['region', 'eu']]);
     expect(listedOf({}, rows)).toEqual([]);
@@ -101,7 +101,7 @@ describe('an option that travels', () => {
     }
   });
 
-  it('is handed down to follow-ups if its row says so', () => {
+  it('is inherited by follow-ups if its row says so', () => {
     expect(inheritedOf({ tenant: 'a', idempotencyKey: 'k' } as never)).toEqual({ tenant: 'a' });
   });
 });

@@ -104,7 +104,7 @@ export const TASK_TABLE: OptionTable = Object.freeze({
     },
     resolved: 'Ordering | null',
     sentence:
-      "Tasks with the same key are published in the order of their commits, one at a time. When one of them becomes a dead letter of the relay, those behind it wait until somebody retries or purges it, or with `'go-on'` do not.",
+      "Tasks with the same key are published in the order of their commits, one at a time. When one of them becomes a dead letter of the relay, the tasks behind it wait until an operator retries or purges it; with `'go-on'` they do not wait.",
   },
   idempotent: {
     kind: 'group',
@@ -146,7 +146,7 @@ export const TASK_TABLE: OptionTable = Object.freeze({
     },
     resolved: 'ContractAdmission | null',
     sentence:
-      "How much of this task may come in, and how many may run at once: for each `key` of the input, or for all together without one. Over the rate `push` and `admit` throw `ERR_ADMISSION_REJECTED`; with `onReject: 'defer'` a push is written to the outbox instead, and goes on when there is room. Sent tasks wait for room in any case.",
+      "How much of this task may come in, and how many may run at once: for each `key` of the input, or for all together without one. Over the rate `push` and `admit` throw `ERR_ADMISSION_REJECTED`; with `onReject: 'defer'` a push is written to the outbox instead, and is published when the rate allows it. Sent tasks always wait for that.",
   },
   durability: {
     kind: 'choice',

@@ -104,7 +104,7 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     min: '1m',
     max: '23h',
     sentence:
-      'How long after its signing a task is accepted from a broker, up to 23 hours; ended tasks are remembered for longer than that, so that a copy does not run again. Relays and workers sign what has waited anew.',
+      'How long after its signing a task is accepted from a broker, up to 23 hours; ended tasks are remembered for longer than that, so that a copy does not run again. Relays and workers sign tasks again that have waited long.',
   },
   signingAudience: {
     kind: 'text',
@@ -137,6 +137,6 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     kind: 'value',
     type: 'Logger',
     defaultNote: "Outlast's own",
-    sentence: "Takes the place of Outlast's own log; a pino fits.",
+    sentence: "Replaces Outlast's own log; a pino logger fits.",
   },
 });

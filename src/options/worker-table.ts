@@ -71,7 +71,7 @@ export const WORKER_TABLE: OptionTable = Object.freeze({
     default: '1d',
     min: '1ms',
     max: '365d',
-    sentence: 'Time a result is kept for whoever waits for it.',
+    sentence: 'How long a result is kept for its readers.',
   },
   maxIsolated: {
     kind: 'integer',
@@ -133,7 +133,7 @@ export const WORKER_TABLE: OptionTable = Object.freeze({
     whenSigning: 'inspect',
     choices: ['on', 'off', 'inspect', 'full'],
     sentence:
-      "Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis. `inspect`: only tell; `on`: also revoke, shut down and take from queues that this worker knows; `full`: take from any queue.",
+      "Answer Celery's remote control (`celery inspect`, `celery control`, Flower) on RabbitMQ and Redis. `inspect`: only answer questions; `on`: also revoke, shut down and take from queues that this worker knows; `full`: take from any queue.",
   },
   isolateKeys: {
     kind: 'choice',
@@ -154,6 +154,6 @@ export const WORKER_TABLE: OptionTable = Object.freeze({
     default: 'off',
     choices: ['on', 'off'],
     sentence:
-      "Tell those who wait for a result when its task begins, as Celery's `task_track_started` does (`STARTED`).",
+      "Report `STARTED` to callers that wait for a result when its task begins, as Celery's `task_track_started` does.",
   },
 });

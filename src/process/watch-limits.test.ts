@@ -16,7 +16,7 @@ function setup(limits: { readonly maxTasks: number; readonly maxMemoryMb: number
 }
 
 describe('the limits of a process', () => {
-  it('are told once when they are reached, and not before', async () => {
+  it('are reported once when they are reached, and not before', async () => {
     const { time, wear, reported } = setup({ maxTasks: 10, maxMemoryMb: 100 });
     Object.assign(wear, { count: 9, megabytes: 100 });
     await time.runUntil(5_000);
@@ -26,14 +26,14 @@ describe('the limits of a process', () => {
     expect(reported).toEqual(['it has begun 12 tasks']);
   });
 
-  it('are told of memory too', async () => {
+  it('include memory', async () => {
     const { time, wear, reported } = setup({ maxTasks: 0, maxMemoryMb: 100 });
     Object.assign(wear, { count: 1_000_000, megabytes: 101 });
     await time.runUntil(5_000);
     expect(reported).toEqual(['it has grown to 101 MiB']);
   });
 
-  it('are none where they are 0, and nobody looks after the end', async () => {
+  it('are off when they are 0, and not watched after the end', async () => {
     const none = setup({ maxTasks: 0, maxMemoryMb: 0 });
     Object.assign(none.wear, { count: 1_000, megabytes: 1_000 });
     await none.time.runUntil(5_000);

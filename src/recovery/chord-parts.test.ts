@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../../test/memory/memory-broker.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
 import { systemClock, type Clock } from '../runtime/clock.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';
@@ -49,7 +49,7 @@ function setup(keyring: Keyring = NO_KEYS, clock: Clock = systemClock) {
     start,
     fill: (isNow: boolean): void => void (isFull = isNow),
     refused: () => refused,
-    tell: async (message: Envelope) => {
+    publish: async (message: Envelope) => {
       expect(await queueing.connect().publish([message])).toEqual([{ status: 'confirmed' }]);
     },
     open: async () => (await reads.openChords(10)).oldest,
@@ -68,31 +68,31 @@ function chordOf(keyring: Keyring = NO_KEYS) {
   const options = { task_id: `${groupId}-body`, queue: bodies, link_error: [errorLink(bodies)] };
   const body = JSON.stringify({ task: 'sum', args: [], kwargs: {}, options, chord_size: 2 });
   const message = (index: number, argument: string, kind: 'done' | 'failed' = 'done'): Envelope => {
-    const place: ChordPosition = { groupId, index, size: 2, body };
+    const position: ChordPosition = { groupId, index, size: 2, body };
     const { task, kwargs } = readSignature(
-      chordLinks(place, `part-${index}`, { queue: QUEUE, keyring })[kind],
+      chordLinks(position, `part-${index}`, { queue: QUEUE, keyring })[kind],
     );
     // As Python writes it.
-    return told(task, `[[${argument}], ${kwargs}, {"callbacks": null}]`);
+    return partMessage(task, `[[${argument}], ${kwargs}, {"callbacks": null}]`);
   };
   return { groupId, bodies, message };
 }
 
 const errorLink = (queue: string) => ({ task: 'alarm', args: [], kwargs: {}, options: { queue } });
 
-function told(name: string, text: string): Envelope {
-  const named = { id: unique('told'), name, version: 1, body: toBytes(text) };
+function partMessage(name: string, text: string): Envelope {
+  const named = { id: unique('part'), name, version: 1, body: toBytes(text) };
   const options = toBytes(JSON.stringify({ parentId: 'part', rootId: 'root' }));
   const rest = { queue: QUEUE, priority: 0, etaMs: null, expiresMs: null };
   return { ...named, ...rest, options, digest: digestOf(named) };
 }
 
-describe('a part of a chord that Python tells of', () => {
-  it('counts, and the last one sends the body with the results as they were written', async () => {
-    const { start, tell, sent } = setup();
+describe('a part of a chord that Python reports', () => {
+  it('is counted, and the last one sends the body with the results byte for byte', async () => {
+    const { start, publish, sent } = setup();
     const { bodies, groupId, message } = chordOf();
-    await tell(message(1, '1.0'));
-    await tell(message(0, '12345678901234567890'));
+    await publish(message(1, '1.0'));
+    await publish(message(0, '12345678901234567890'));
     start();
     const [body] = await until(async () => {
       const found = await sent(bodies);
@@ -102,11 +102,11 @@ describe('a part of a chord that Python tells of', () => {
     expect(toText(body?.body ?? toBytes(''))).toContain('[[12345678901234567890,1.0]]');
   });
 
-  it('is told again until what follows from it was taken', async () => {
-    const { start, tell, sent, fill, open } = setup();
+  it('is redelivered until the broker has taken the follow-up', async () => {
+    const { start, publish, sent, fill, open } = setup();
     const { bodies, message } = chordOf();
-    await tell(message(0, '1'));
-    await tell(message(1, '2'));
+    await publish(message(0, '1'));
+    await publish(message(1, '2'));
     fill(true);
     start();
     await until(async () => (await open()).length === 0);
@@ -115,19 +115,19 @@ describe('a part of a chord that Python tells of', () => {
     await until(async () => (await sent(bodies)).length === 1);
   });
 
-  it('is not told again at once, however soon it is delivered', async () => {
+  it('is not handled again at once when it is redelivered at once', async () => {
     const waits: number[] = [];
     const timer: Clock['timer'] = ms => {
       waits.push(ms);
       return () => undefined;
     };
-    const { start, tell, fill, refused } = setup(NO_KEYS, { ...systemClock, timer });
+    const { start, publish, fill, refused } = setup(NO_KEYS, { ...systemClock, timer });
     const { message } = chordOf();
-    for (const index of [0, 1]) await tell(message(index, '1'));
+    for (const index of [0, 1]) await publish(message(index, '1'));
     fill(true);
     start();
     await until(async () => waits.length > 0);
-    // The hint has come with what was given back: a turn of the loop is enough to follow it.
+    // The requeued message has woken the loop already: one turn would be enough to handle it again.
     await new Promise(setImmediate);
     expect(refused()).toBe(1);
   });
@@ -136,9 +136,9 @@ describe('a part of a chord that Python tells of', () => {
     ['failed', '"part-0"', 'failed'],
     ['has a result that only Python can read', 'NaN', 'done'],
   ] as const)('runs the error links of the body if it %s', async (_, argument, kind) => {
-    const { start, tell, sent, letters, open } = setup();
+    const { start, publish, sent, letters, open } = setup();
     const { bodies, groupId, message } = chordOf();
-    await tell(message(0, argument, kind));
+    await publish(message(0, argument, kind));
     start();
     await until(async () =>
       (await sent(bodies)).some(
@@ -149,63 +149,63 @@ describe('a part of a chord that Python tells of', () => {
     expect(await open()).toMatchObject([{ groupId, parts: 0, failed: 1 }]);
   });
 
-  it('is a dead letter where nobody can read it', async () => {
-    const { start, tell, letters, open } = setup();
+  it('becomes a dead letter when it cannot be read', async () => {
+    const { start, publish, letters, open } = setup();
     const { message } = chordOf();
-    const [stranger, nowhere] = [
-      { ...message(0, '1'), name: 'somebody.else' },
-      told('outlast.chord_part', '[[1],{"group":"g","place":2,"size":2,"body":"{}"},{}]'),
+    const [unknownName, badIndex] = [
+      { ...message(0, '1'), name: 'other.task' },
+      partMessage('outlast.chord_part', '[[1],{"group":"g","place":2,"size":2,"body":"{}"},{}]'),
     ];
-    await tell(stranger);
-    await tell(nowhere);
+    await publish(unknownName);
+    await publish(badIndex);
     start();
     await until(async () => (await letters()).length === 2);
     expect((await letters()).map(([, reason]) => reason)).toEqual(Array(2).fill('ERR_UNDECODABLE'));
     expect(await open()).toEqual([]);
   });
 
-  it('is a dead letter where no ledger could count it, or nobody send its body', async () => {
-    const { start, tell, letters, sent } = setup();
+  it('becomes a dead letter when no ledger can count it or its body cannot be sent', async () => {
+    const { start, publish, letters, sent } = setup();
     const { bodies, message } = chordOf();
-    const at = (place: string, body: string): Envelope =>
-      told('outlast.chord_part', `[[1],{${place},"body":${JSON.stringify(body)}},{}]`);
+    const at = (position: string, body: string): Envelope =>
+      partMessage('outlast.chord_part', `[[1],{${position},"body":${JSON.stringify(body)}},{}]`);
     const plain = '{"task":"sum","args":[],"kwargs":{},"options":{}}';
-    await tell(at('"group":"a\\u0000b","place":0,"size":2', plain));
-    await tell(at('"group":"g","place":3000000000,"size":4000000000', plain));
-    await tell(at('"group":"g","place":0,"size":1', '{"task":"celery.chord","kwargs":{}}'));
-    await tell({
+    await publish(at('"group":"a\\u0000b","place":0,"size":2', plain));
+    await publish(at('"group":"g","place":3000000000,"size":4000000000', plain));
+    await publish(at('"group":"g","place":0,"size":1', '{"task":"celery.chord","kwargs":{}}'));
+    await publish({
       ...at('"group":"g","place":0,"size":2', plain),
       options: toBytes('{"parentId":"a\\u0000b"}'),
     });
-    for (const index of [0, 1]) await tell(message(index, '1'));
+    for (const index of [0, 1]) await publish(message(index, '1'));
     start();
     await until(async () => (await sent(bodies)).length === 1);
     expect((await letters()).map(([, reason]) => reason)).toEqual(Array(4).fill('ERR_UNDECODABLE'));
   });
 
-  it('is a dead letter beside its id where tasks are signed and its chord is not ours', async () => {
+  it('becomes a dead letter under another id when tasks are signed and its chord is not', async () => {
     const [own, other] = [new Keyring([key('a')]), new Keyring([key('b')])];
-    const { start, tell, letters, open } = setup(own);
+    const { start, publish, letters, open } = setup(own);
     const [mine, forged] = [chordOf(own), chordOf(other)];
     const [bad, bare] = [forged.message(0, '1'), chordOf().message(0, '1')];
-    await tell(bad);
-    await tell(bare);
-    await tell(mine.message(0, '1'));
+    await publish(bad);
+    await publish(bare);
+    await publish(mine.message(0, '1'));
     start();
     await until(async () => (await open()).length === 1);
     expect(await open()).toMatchObject([{ groupId: mine.groupId }]);
     await until(async () => (await letters()).length === 2);
-    // The id is the sender's to choose: a letter under it would keep it from the task that has it.
+    // The sender chooses the id: a letter under it would block the task that has this id.
     expect(new Set(await letters())).toEqual(
       new Set([bad, bare].map(message => [letterIdOf(message), 'ERR_DIGEST'])),
     );
   });
 
-  it('makes the body of its chord an unsigned task, because anybody may have chosen its result', async () => {
+  it('makes the body of its chord an unsigned task, because its result is not proved', async () => {
     const keyring = new Keyring([key('a')]);
-    const { start, tell, sent } = setup(keyring);
+    const { start, publish, sent } = setup(keyring);
     const { bodies, message } = chordOf(keyring);
-    for (const index of [0, 1]) await tell(message(index, '1'));
+    for (const index of [0, 1]) await publish(message(index, '1'));
     start();
     const [body] = await until(async () => {
       const found = await sent(bodies);

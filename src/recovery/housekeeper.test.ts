@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import type { PurgeRequest } from '../outbox/outbox-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';
@@ -19,7 +19,7 @@ const MONTH: DeadLetterAge = {
   taskName: null,
 };
 
-/** An outbox with this many letters; it counts the calls. */
+/** An outbox with this many dead letters. It counts the calls. */
 class CountingOutbox implements KeptOutbox {
   letters: number;
   isAway = false;
@@ -77,7 +77,7 @@ function setup(letters: number, deadLetterAge: DeadLetterAge | null = MONTH) {
 }
 
 describe('a housekeeper', () => {
-  it('deletes dead letters in chunks, as old as the configuration says', async () => {
+  it('deletes dead letters in chunks, from the configured age on', async () => {
     const { keeper, outbox } = setup(2_500);
     await keeper.look();
     expect(outbox.letters).toBe(0);
@@ -86,7 +86,7 @@ describe('a housekeeper', () => {
     );
   });
 
-  it('looks for them once a minute, and forgets the rest at every look', async () => {
+  it('looks for old dead letters once a minute, and prunes tombstones at every look', async () => {
     const { keeper, outbox, advance } = setup(0);
     for (let look = 0; look < 3; look++) await keeper.look();
     expect([outbox.pruned, outbox.requests.length]).toEqual([3, 1]);
@@ -103,7 +103,7 @@ describe('a housekeeper', () => {
     expect(outbox.letters).toBe(0);
   });
 
-  it('deletes none when the configuration says nothing', async () => {
+  it('deletes no dead letters when no age is configured', async () => {
     const { keeper, outbox } = setup(5, null);
     await keeper.look();
     expect([outbox.letters, outbox.pruned]).toEqual([5, 1]);
@@ -118,7 +118,7 @@ describe('a housekeeper', () => {
 });
 
 describe('chords that were never completed', () => {
-  it('are told with their number when they are forgotten', async () => {
+  it('are logged with their number when they are deleted', async () => {
     let nowMs = Date.UTC(2026, 0, 1);
     const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
     const warnings: unknown[] = [];
@@ -136,10 +136,10 @@ describe('chords that were never completed', () => {
   });
 });
 
-describe('idempotency keys that nobody asks for again', () => {
+describe('orphaned idempotency keys', () => {
   const HOUR = 3_600_000;
 
-  it('are freed when their holder has ended where nobody knew of its key, and whoever waits is woken', async () => {
+  it('are freed when their holder has ended, and the waiting task becomes due', async () => {
     let nowMs = Date.UTC(2026, 0, 1);
     const clock = { now: () => nowMs, monotonic: () => nowMs, timer: () => () => undefined };
     const runtime = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
+import { MemoryBroker } from '../../test/memory/memory-broker.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';
@@ -36,8 +36,8 @@ async function setup({ isSeparate = true, answer = 'confirmed' }: Circumstances 
     },
     ...(isSeparate ? { silentMs: () => 0 } : {}),
   };
-  const told: string[] = [];
-  const emit = (name: string): void => void told.push(name);
+  const events: string[] = [];
+  const emit = (name: string): void => void events.push(name);
   const runtime = { clock, random: systemRandom, faultPoint: noFaults, log: silentLogger, emit };
   const refusals = new Refusals({ ledger, broker, runtime, timeoutMs: 15 * MINUTE });
   const refuse = async (envelope: Envelope, worker: string): Promise<void> =>
@@ -49,11 +49,11 @@ async function setup({ isSeparate = true, answer = 'confirmed' }: Circumstances 
     await refusals.look();
   };
   const record = () => ledger.state.records.get(envelope.id);
-  return { envelope, ledger, queue, published, told, refuse, pass, record };
+  return { envelope, ledger, queue, published, events, refuse, pass, record };
 }
 
 describe('a task that a worker refused', () => {
-  it('goes back to a broker apart, later each time, with who refused it', async () => {
+  it('goes back to a separate broker, later each time, with the workers that refused it', async () => {
     const { published, refuse, pass, record } = await setup();
     const waits: number[] = [];
     for (let time = 1; time <= 4; time++) {
@@ -79,8 +79,8 @@ describe('a task that a worker refused', () => {
     expect(record()?.state).toBe('waiting');
   });
 
-  it('is a dead letter that names them when nobody has run it in time', async () => {
-    const { told, published, refuse, pass, record } = await setup();
+  it('becomes a dead letter that names these workers when no worker has run it in time', async () => {
+    const { events, published, refuse, pass, record } = await setup();
     await pass(14 * MINUTE);
     await refuse(published[0] as Envelope, 'host:2');
     await pass(2 * MINUTE);
@@ -88,10 +88,10 @@ describe('a task that a worker refused', () => {
     expect(record()?.error?.message).toBe(
       'no worker had a handler for pay (payload version 1) within 960 s; refused by host:1, host:2',
     );
-    expect(told).toEqual(['task:dead-lettered']);
+    expect(events).toEqual(['task:dead-lettered']);
   });
 
-  it('stays where broker and ledger are one, and ends there in time', async () => {
+  it('stays in the ledger when the ledger is the broker, and becomes a dead letter in time', async () => {
     const { published, pass, record } = await setup({ isSeparate: false });
     await pass(14 * MINUTE);
     expect([published, record()?.state]).toEqual([[], 'waiting']);
@@ -99,11 +99,11 @@ describe('a task that a worker refused', () => {
     expect(record()?.state).toBe('dead');
   });
 
-  it('is reached however many stand in front of it', async () => {
+  it('is reached behind thousands of other refused tasks', async () => {
     const { ledger, refuse, pass } = await setup({ isSeparate: false });
     const many = makeEnvelopes(5_500, { name: 'pay' });
     await ledger.park(many.map(envelope => ({ envelope, delayMs: 0, refusedBy: 'host:1' })));
-    // It came last, and has been refused for longer than all of them.
+    // It arrived last, and has been refused for longer than the others.
     const refused = { times: 9, waitedMs: 20 * MINUTE, by: ['host:2'] };
     const options = toBytes(encodeJson({ refused }));
     const last = { ...makeEnvelope({ name: 'pay' }), options };
@@ -113,7 +113,7 @@ describe('a task that a worker refused', () => {
     expect(ledger.state.records.get(many[0]?.id ?? '')?.state).toBe('waiting');
   });
 
-  it('is left alone when it was begun meanwhile', async () => {
+  it('is not touched when it was begun meanwhile', async () => {
     const { envelope, ledger, pass, record } = await setup();
     await ledger.open({ worker: 'w', process: 'p', host: 'h', pid: 1, leaseMs: 1e9 });
     const asked = { run: 'r', queues: [envelope.queue], limit: 1, suspects: 0, messages: [] };

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../../test/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { Destinations } from '../ledger/destinations.ts';
 import type { AfterEntry } from '../ledger/ledger.ts';
@@ -17,7 +17,7 @@ import { Resurrector } from './resurrector.ts';
 
 const MINUTE = 60_000;
 
-/** A resurrector that looks every 100 ms, on a broker that refuses what goes to `closed` and never answers for `stuck`. */
+/** A resurrector that looks every 100 ms. Its broker refuses messages to `closed` and never answers for `stuck`. */
 function setup(destinations?: Destinations) {
   const time = new VirtualTime();
   const { clock } = time;
@@ -72,8 +72,8 @@ const publish = (key: string, queue: string, options = '{}'): AfterEntry => ({
   publish: makeEnvelope({ queue, options: toBytes(options) }),
 });
 
-describe('follow-ups that nobody sent', () => {
-  it('are sent within moments, also behind eleven thousand that are refused', async () => {
+describe('follow-ups that their worker did not send', () => {
+  it('are sent within seconds, also behind eleven thousand that are refused', async () => {
     const { time, run, write, left } = setup();
     write(...Array.from({ length: 11_000 }, (_, index) => publish(`closed-${index}`, 'closed')));
     write(publish('last', 'open'));
@@ -83,7 +83,7 @@ describe('follow-ups that nobody sent', () => {
     expect(left()).not.toContain('last');
   });
 
-  it('are tried less and less often while they are refused, and are dead letters then, with their bytes', async () => {
+  it('are retried with a growing delay while they are refused, then become dead letters with their bytes', async () => {
     const { time, ledger, published, run, write, left, reasons } = setup();
     const refused = publish('a', 'closed');
     write(refused);
@@ -99,7 +99,7 @@ describe('follow-ups that nobody sent', () => {
     expect(published.length).toBeLessThan(16);
   });
 
-  it('are sent after all when their dead letter is revived, and not left to a queue that nobody here takes from', async () => {
+  it('are sent when their dead letter is revived, although their queue was refused', async () => {
     const { time, ledger, broker, run, write, left, reasons } = setup(
       new Destinations({ queues: [], allowed: [] }),
     );
@@ -115,7 +115,7 @@ describe('follow-ups that nobody sent', () => {
     expect(reasons()).toEqual([]);
   });
 
-  it('that a message may not have are buried by the page, and one that no store takes holds up none', async () => {
+  it('to a refused destination are buried in batches, and one that no store accepts does not block the others', async () => {
     const { time, ledger, run, write, left, reasons } = setup(
       new Destinations({ queues: [], allowed: [] }),
     );
@@ -140,9 +140,9 @@ describe('follow-ups that nobody sent', () => {
     expect(calls).toBeLessThan(40);
   });
 
-  it('are not given up in an outage, however long it is', async () => {
+  it('are never given up because of an outage', async () => {
     const { time, ledger, run, write, left, reasons } = setup();
-    // One more refusal would be too many for the second; an outage is no refusal.
+    // One more refusal would bury the second; an outage is no refusal.
     write(publish('a', 'stuck'), { ...publish('b', 'stuck'), attempts: 13 });
     void run();
     await time.runUntil(20 * MINUTE);
@@ -152,7 +152,7 @@ describe('follow-ups that nobody sent', () => {
     expect(attempts).toEqual([undefined, 13]);
   });
 
-  it('are sent beside one that nobody can read, which is a dead letter at last', async () => {
+  it('are sent also when one of them cannot be read, which becomes a dead letter in the end', async () => {
     const part = { groupId: 'g', index: 0, size: 1, taskId: 't', result: '1' };
     const parent = { id: 't', rootId: 't', queue: 'open', deadlineMs: null };
     const bad: AfterEntry = { key: 'a', part, body: '{"task":"celery.chord"}', parent };
@@ -168,7 +168,7 @@ describe('follow-ups that nobody sent', () => {
 });
 
 describe('a queue that never confirms', () => {
-  it('holds up neither other follow-ups nor the tasks of a lost worker', async () => {
+  it('delays neither other follow-ups nor the recovery of tasks', async () => {
     const { time, ledger, run, write, left } = setup();
     const opening = { process: 'p', host: 'h', pid: 1, leaseMs: 1_000 };
     await ledger.open({ worker: 'lost', ...opening });

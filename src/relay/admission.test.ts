@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryAdmissionStore } from '../adapters/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
@@ -90,14 +90,14 @@ const limited = (n: number, options: object = {}): Envelope[] =>
   });
 const forever = new AbortController().signal;
 
-it('a relay publishes nothing, limited or not, while the store is full, and tells of each', async () => {
+it('a relay publishes no task while the store is full, and emits an event for each', async () => {
   const { relay, store, outbox, published, rejected, advance, write } = setup(false);
   store.full = { retryAfterMs: 1_000, why: 'it is full' };
   write([...limited(1), ...makeEnvelopes(1)]);
   expect(await relay.drain(forever)).toBe(0);
   expect([...outbox.rows.values()].map(({ retries }) => retries)).toEqual([0, 0]);
-  const told = { key: 'store:memory', where: 'relay' };
-  expect(rejected).toMatchObject([told, told]);
+  const expected = { key: 'store:memory', where: 'relay' };
+  expect(rejected).toMatchObject([expected, expected]);
   store.full = null;
   advance(2_000);
   expect(await relay.drain(forever)).toBe(2);
@@ -105,10 +105,10 @@ it('a relay publishes nothing, limited or not, while the store is full, and tell
 });
 
 describe.each([
-  ['a broker apart', false],
+  ['a separate broker', false],
   ['one database', true],
 ])('a relay with %s', (_, isOneDatabase) => {
-  it('publishes what the rate allows, and leaves the rest one behind the other, at no cost', async () => {
+  it('publishes as many rows as the rate allows, and delays the others in order without spending retries', async () => {
     const { relay, outbox, published, rejected, advance, write } = setup(isOneDatabase);
     write(limited(5));
     write(makeEnvelopes(1));
@@ -126,19 +126,19 @@ describe.each([
     expect(published.length - before).toBe(3);
   });
 
-  it('gives back the room of what the broker refused', async () => {
+  it('gives back the rate of rows that the broker refused', async () => {
     let answer: PublishOutcome = { status: 'refused', error: 'no such queue' };
     const { relay, published, advance, write } = setup(isOneDatabase, () => answer);
     write(limited(2));
     await relay.drain(forever);
     answer = OK;
-    // Only the two rows themselves come back with time: a rate that had lost their capacity would admit one.
+    // A rate that had lost their capacity would admit only one of the two rows by now.
     advance(1_100);
     await relay.drain(forever);
     expect(published).toHaveLength(2);
   });
 
-  it('asks for nothing for rows with a permit, as long as that holds', async () => {
+  it('takes nothing from the rate for rows with a valid permit', async () => {
     const { relay, store, published, advance, write } = setup(isOneDatabase);
     await store.take([{ key: 'task:limited', rate: RATE, count: 2 }]);
     await store.hold('early', 30_000);
@@ -147,13 +147,13 @@ describe.each([
     await relay.drain(forever);
     expect(published).toHaveLength(1);
     advance(30_001);
-    // Whole again, and then one is taken for the row whose permit is over.
+    // The rate is full again, and the row whose permit has expired takes one from it.
     write(limited(3, { permit: 'late' }));
     await relay.drain(forever);
     expect(published).toHaveLength(3);
   });
 
-  it('publishes nothing limited while the store of admission is away', async () => {
+  it('publishes no limited rows while the admission store is away', async () => {
     const { relay, store, outbox, published, write } = setup(isOneDatabase);
     const away = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
     const take = store.take.bind(store);

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { TaskState } from '../ledger/ledger.ts';
@@ -29,7 +29,7 @@ const SETTINGS = {
   queueSnapshotRefreshMs: 3_600_000,
 } as const;
 
-/** A relay with its own clock, between a broker that confirms and stores that answer as scripted. */
+/** A relay with its own clock, a broker that confirms and stores that answer as scripted. */
 function setup() {
   const time = new VirtualTime();
   const { clock } = time;
@@ -89,14 +89,14 @@ function setup() {
 }
 
 describe('a published row', () => {
-  it('goes at once when its task asks for nothing', async () => {
+  it('is deleted at once when its task is not end-to-end', async () => {
     const { time, write, states } = setup();
     write({ options: toBytes('{}') });
     await time.runUntil(1_000);
     expect(states()).toEqual([]);
   });
 
-  it.each(['done', 'dead', 'cancelled'] as const)('goes when its task is %s', async state => {
+  it.each(['done', 'dead', 'cancelled'] as const)('is deleted when its task is %s', async state => {
     const { time, known, write, states, times } = setup();
     const id = write();
     await time.runUntil(1_000);
@@ -107,7 +107,7 @@ describe('a published row', () => {
     expect(times(id)).toHaveLength(1);
   });
 
-  it.each(['waiting', 'running'] as const)('is left while its task is %s', async state => {
+  it.each(['waiting', 'running'] as const)('is kept while its task is %s', async state => {
     const { time, known, write, states, times } = setup();
     const id = write();
     known.set(id, state);
@@ -116,7 +116,7 @@ describe('a published row', () => {
     expect(times(id)).toHaveLength(1);
   });
 
-  it('is published again when nobody has known of it for the timeout, and then after twice that', async () => {
+  it('is published again when its task has been unknown for the timeout, then after twice that time', async () => {
     const { time, write, times } = setup();
     const id = write();
     await time.runUntil(100 * MINUTE);
@@ -126,7 +126,7 @@ describe('a published row', () => {
     expect((third - second) / MINUTE).toBeCloseTo(30, 0);
   });
 
-  it('is asked about ever more seldom, but often enough for a ledger that forgets', async () => {
+  it('is checked at growing intervals that stay below the dedupWindow of the ledger', async () => {
     const { time, known, asked, write } = setup();
     known.set(write(), 'running');
     await time.runUntil(60 * MINUTE);
@@ -135,7 +135,7 @@ describe('a published row', () => {
     expect(Math.max(...pauses)).toBeLessThan(5 * MINUTE);
   });
 
-  it('stays as it is while the ledger cannot be asked', async () => {
+  it('is kept without change while the ledger is away', async () => {
     const { time, known, write, away, states, times } = setup();
     const id = write();
     away(true);
@@ -148,7 +148,7 @@ describe('a published row', () => {
     expect(states()).toEqual([]);
   });
 
-  it('goes when only a result is known, before it would be published again', async () => {
+  it('is deleted when only a result is known, before it would be published again', async () => {
     const { time, elsewhere, write, states, times } = setup();
     const id = write();
     elsewhere.set(id, 'done');
@@ -158,10 +158,10 @@ describe('a published row', () => {
   });
 });
 
-describe('a key', () => {
+describe('an ordering key', () => {
   const one = { orderingKey: 'one' };
 
-  it('gives its next row when its first task is over, by ledger or result', async () => {
+  it('publishes its next row when the ledger or a result shows that its first task has ended', async () => {
     const { time, known, elsewhere, write, times } = setup();
     const [first, second, third] = [write({}, one), write({}, one), write({}, one)];
     await time.runUntil(2_000);
@@ -174,7 +174,7 @@ describe('a key', () => {
     expect(times(third)).toHaveLength(1);
   });
 
-  it('is parked by a dead task until that is purged, which is no loss to be made good', async () => {
+  it('is parked by a dead task until that is purged, and the purged task is not published again', async () => {
     const { time, known, write, times } = setup();
     const parking = { ...one, parksKey: true };
     const [first, second] = [write({}, parking), write({}, parking)];
@@ -186,7 +186,7 @@ describe('a key', () => {
     expect([times(first).length, times(second).length]).toEqual([1, 1]);
   });
 
-  it('gets a lost task back that was dead and is revived', async () => {
+  it('publishes a lost task again that was dead and then revived', async () => {
     const { time, known, write, times } = setup();
     const first = write({}, { ...one, parksKey: true });
     known.set(first, 'dead');

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
@@ -114,7 +114,7 @@ function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
 const retriesOf = (outbox: MemoryOutboxStore): number[] =>
   [...outbox.rows.values()].map(({ retries }) => retries);
 
-describe('the window', () => {
+describe('the publish window', () => {
   it('of one publishes strictly in order, one at a time', async () => {
     const { time, outbox, confirmed, write, run, mostInFlight } = setup(each(() => OK));
     const ids = write(25);
@@ -125,7 +125,7 @@ describe('the window', () => {
     expect(outbox.rows.size).toBe(0);
   });
 
-  it('is never exceeded, also where two batches overlap, and is filled', async () => {
+  it('is filled and never exceeded, also when two batches overlap', async () => {
     const options = { publishConcurrency: 20, batchSize: 30 };
     const { time, outbox, write, run, mostInFlight } = setup(
       each(() => OK),
@@ -138,7 +138,7 @@ describe('the window', () => {
     expect(outbox.rows.size).toBe(0);
   });
 
-  it('claims the next rows while those before are on their way', async () => {
+  it('lets the relay claim the next rows while earlier ones are being published', async () => {
     // The last call of each batch is slow: without overlap the next batch would begin only after it.
     const slowLast: Answer = (messages, call) => ({
       outcomes: messages.map(() => OK),
@@ -151,7 +151,7 @@ describe('the window', () => {
     expect((calls[10]?.atMs ?? Infinity) < 1_000).toBe(true);
   });
 
-  it('is settled as the answers come, not at the end of the batch', async () => {
+  it('lets rows be settled as confirms arrive, not at the end of the batch', async () => {
     const { time, outbox, write, run } = setup(each(() => OK, 100));
     write(10);
     void run();
@@ -161,8 +161,8 @@ describe('the window', () => {
   });
 });
 
-describe('an outage', () => {
-  it('costs no retry, and everything arrives after it', async () => {
+describe('a broker outage', () => {
+  it('costs no retry, and all rows are published after it', async () => {
     const until = 100_000;
     const state = { isAway: true };
     const kit = setup(each(() => (state.isAway ? AWAY : OK)));
@@ -177,7 +177,7 @@ describe('an outage', () => {
     expect(kit.outbox.rows.size).toBe(0);
   });
 
-  it('opens the breaker at the second in a row, lets one probe through, and closes it with the first success', async () => {
+  it('opens the breaker at the second failure in a row, sends one probe, and closes the breaker at the first success', async () => {
     const state = { isAway: true };
     const { time, calls, events, write, run } = setup(each(() => (state.isAway ? AWAY : OK)));
     write(10);
@@ -194,7 +194,7 @@ describe('an outage', () => {
     expect(events.filter(name => name === 'relay:breaker-closed')).toHaveLength(1);
   });
 
-  it('under a window is one outage, however many were on their way', async () => {
+  it('counts once, however many rows were being published', async () => {
     const state = { isAway: true };
     const kit = setup(
       each(() => (state.isAway ? AWAY : OK)),
@@ -203,7 +203,7 @@ describe('an outage', () => {
     kit.write(20);
     void kit.run();
     await kit.time.runUntil(5);
-    // Nothing was answered yet; the connection comes back before the next try.
+    // No call has been answered yet. The connection comes back before the next attempt.
     expect(kit.calls).toHaveLength(10);
     state.isAway = false;
     await kit.time.runUntil(1_000);
@@ -211,7 +211,7 @@ describe('an outage', () => {
     expect(kit.confirmed).toHaveLength(10);
   });
 
-  it('starts nothing new until all that was on its way is answered for', async () => {
+  it('stops new publishes until all earlier ones are answered', async () => {
     // The first of ten fails at once, the others take a second.
     const answer: Answer = (messages, call) => ({
       outcomes: messages.map(() => (call === 1 ? AWAY : OK)),
@@ -226,7 +226,7 @@ describe('an outage', () => {
     expect(calls).toHaveLength(20);
   });
 
-  it('is what a broker that never answers comes to, after the send timeout', async () => {
+  it('is declared when the broker does not answer within the send timeout', async () => {
     const { time, outbox, events, write, run } = setup(each(() => OK, 1e9));
     write(3);
     void run();
@@ -235,7 +235,7 @@ describe('an outage', () => {
     expect(retriesOf(outbox)).toEqual([0, 0, 0]);
   });
 
-  it('makes a relay that should come to an end say so', async () => {
+  it('makes drain() fail', async () => {
     const { time, relay, write } = setup(each(() => AWAY));
     write(5);
     const draining = relay.drain(new AbortController().signal).catch((error: unknown) => error);
@@ -245,7 +245,7 @@ describe('an outage', () => {
 });
 
 describe('a row that closes the channel', () => {
-  it('is found among many, pays alone, and the others arrive', async () => {
+  it('is found by halving, is the only one to spend a retry, and the others are published', async () => {
     const bad = new Set<string>();
     const answer: Answer = messages => {
       const isClosed = messages.some(({ id }) => bad.has(id));
@@ -267,7 +267,7 @@ describe('a row that closes the channel', () => {
 });
 
 describe('a stop', () => {
-  it('lets no new send start after the shutdown timeout, and frees what was not sent at once', async () => {
+  it('starts no publish after the shutdown timeout, and releases unpublished rows at once', async () => {
     const { time, outbox, calls, write, run, stop } = setup(
       each(() => OK, 1_000),
       { shutdownTimeoutMs: 2_500 },
@@ -284,7 +284,7 @@ describe('a stop', () => {
     expect(outbox.rows.size).toBe(10 - calls.length);
   });
 
-  it('counts its time from the signal, not from the answer to what was on its way then', async () => {
+  it('measures its timeout from the signal, not from the answer to a running publish', async () => {
     const { time, calls, write, run, stop } = setup(
       each(() => OK, 9_000),
       { shutdownTimeoutMs: 10_000 },
@@ -299,7 +299,7 @@ describe('a stop', () => {
     expect(calls).toHaveLength(2);
   });
 
-  it('waits for every batch under way, also when the one before could not be written down', async () => {
+  it('waits for every running batch, also when the batch before could not be settled', async () => {
     const kit = setup(
       each(() => OK, 1_000),
       { publishConcurrency: 20 },
@@ -314,7 +314,7 @@ describe('a stop', () => {
     kit.write(20);
     const running = kit.run().catch((error: Error) => `${error.message} ${kit.outbox.rows.size}`);
     await kit.time.runUntil(60_000);
-    // Of the second batch all was confirmed and settled before the relay let go of its lease.
+    // All of the second batch was confirmed and settled before the relay ended its lease.
     expect(await running).toBe('permission denied 10');
     expect([...kit.outbox.rows.values()].map(({ state }) => state)).not.toContain('claimed');
   });
@@ -330,8 +330,8 @@ describe('a stop', () => {
   });
 });
 
-describe('what is written down', () => {
-  it('is tried again while the store is away, so that nothing is sent twice', async () => {
+describe('settling', () => {
+  it('is repeated while the store is away, so that no row is sent twice', async () => {
     const kit = setup(each(() => OK));
     const settle = kit.outbox.settlePublished.bind(kit.outbox);
     let failures = 3;
@@ -347,7 +347,7 @@ describe('what is written down', () => {
     expect(kit.outbox.rows.size).toBe(0);
   });
 
-  it('ends the relay when it cannot be, whichever rows these were: nothing is sent over and over', async () => {
+  it('ends the relay when the store refuses it, so that no row is sent again and again', async () => {
     const kit = setup(each(() => OK));
     const settle = kit.outbox.settlePublished.bind(kit.outbox);
     let settles = 0;
@@ -364,7 +364,7 @@ describe('what is written down', () => {
     expect(kit.confirmed.filter(id => id === ids[0])).toHaveLength(1);
   });
 
-  it('does not become an endless loop of sends when failures cannot be written down', async () => {
+  it('does not cause endless sends when the store refuses to record failures', async () => {
     const kit = setup(each(({ id }) => (id === bad ? { status: 'refused', error: 'no' } : OK)));
     const [bad] = kit.write(5);
     kit.outbox.settleFailed = () => Promise.reject(new Error('permission denied'));
@@ -374,7 +374,7 @@ describe('what is written down', () => {
     expect(kit.confirmed).toHaveLength(4);
   });
 
-  it('is a dead letter after five attempts, with what each of them said', async () => {
+  it('makes a row a dead letter after five attempts, with the error of each', async () => {
     const kit = setup(each(() => ({ status: 'refused', error: 'unroutable' })));
     kit.write(1);
     void kit.run();
@@ -382,22 +382,22 @@ describe('what is written down', () => {
     expect(kit.calls).toHaveLength(5);
     const waits = kit.calls.slice(1).map(({ atMs }, index) => atMs - (kit.calls[index]?.atMs ?? 0));
     for (const [index, wait] of waits.entries()) {
-      // 120 s, doubled each time, and half of a tenth of the base with this random number.
+      // 120 s, doubled each time, plus half of a tenth of the base with this random number.
       const documented = 120_000 * 2 ** index + 6_000;
       expect(wait).toBeGreaterThanOrEqual(documented);
       expect(wait).toBeLessThan(documented + 2_000);
     }
     const [letter] = kit.outbox.deadLetters.values();
-    const said = letter?.history.flatMap(({ error }) => (error ? [error.message] : []));
-    expect(said).toEqual(Array(5).fill('unroutable'));
+    const errors = letter?.history.flatMap(({ error }) => (error ? [error.message] : []));
+    expect(errors).toEqual(Array(5).fill('unroutable'));
   });
 });
 
-describe('rows that cannot be given back at once', () => {
+describe('rows that cannot be released at once', () => {
   const away = (): Error =>
     outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
 
-  /** The store takes no release for a while. */
+  /** The store refuses this many releases. */
   function failReleases(outbox: MemoryOutboxStore, times: number): void {
     const release = outbox.release.bind(outbox);
     let failures = times;
@@ -407,7 +407,7 @@ describe('rows that cannot be given back at once', () => {
     };
   }
 
-  it('are given back later, where the reply to their claim was lost', async () => {
+  it('are released later when the reply to their claim was lost', async () => {
     const kit = setup(each(() => OK));
     const claim = kit.outbox.claim.bind(kit.outbox);
     let claims = 0;
@@ -423,7 +423,7 @@ describe('rows that cannot be given back at once', () => {
     expect(kit.confirmed).toEqual(ids);
   });
 
-  it('are given back later, where the claim took effect only after it was given up', async () => {
+  it('are released later when their claim took effect after the relay had given it up', async () => {
     const kit = setup(each(() => OK));
     const claim = kit.outbox.claim.bind(kit.outbox);
     let claims = 0;
@@ -440,7 +440,7 @@ describe('rows that cannot be given back at once', () => {
     expect(kit.confirmed).toHaveLength(5);
   });
 
-  it('are given back later, where the broker went away', async () => {
+  it('are released later when the broker went away', async () => {
     let isAway = true;
     const kit = setup(each(() => (isAway ? AWAY : OK)));
     failReleases(kit.outbox, 3);
@@ -454,7 +454,7 @@ describe('rows that cannot be given back at once', () => {
 });
 
 describe('a long batch', () => {
-  it('keeps its claim while it publishes, and others get nothing of it', async () => {
+  it('keeps its claim while it publishes, and other relays get none of its rows', async () => {
     const kit = setup(
       each(() => OK, 9_000),
       { batchSize: 100, staleTimeoutMs: 60_000 },
@@ -477,12 +477,12 @@ describe('a long batch', () => {
 });
 
 describe('the memory of a relay', () => {
-  it('does not grow with the backlog: what was settled is let go', async () => {
+  it('does not grow with the backlog, because settled rows are freed', async () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
     const rows: WeakRef<OutboxRow>[] = [];
     const kept: number[] = [];
-    // Virtual time keeps a cancelled timer until its time: a short one lets go of its rows soon.
+    // Virtual time keeps a cancelled timer until it is due: a short one frees its rows soon.
     const { outbox, time, write, relay, stop } = setup(
       each(() => OK),
       { sendTimeoutMs: 15 },
@@ -493,7 +493,7 @@ describe('the memory of a relay', () => {
         collectGarbage();
         kept.push(rows.filter(row => row.deref() !== undefined).length);
       }
-      // Copies: the store in memory has its own reasons to keep a row.
+      // Copies, because the memory store itself may keep a row.
       const claimed = (await claim(request)).map(row => ({ ...row }));
       rows.push(...claimed.map(row => new WeakRef(row)));
       return claimed;
@@ -502,7 +502,7 @@ describe('the memory of a relay', () => {
     const drained = relay.drain(stop.signal);
     await time.runUntil(10_000);
     expect(await drained).toBe(310);
-    // Two batches are under way at most, and a third is claimed.
+    // At most two batches are being published, and a third is claimed.
     expect(kept[0]).toBeLessThanOrEqual(30);
   });
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../adapters/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
@@ -7,7 +7,7 @@ import { VirtualTime } from '../../test/sim/virtual-time.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Relay } from './relay.ts';
 
-/** A relay behind which the queue `stuck` confirms nothing, under a clock that the test moves. */
+/** A relay whose queue `stuck` never confirms, under a clock that the test moves. */
 function setup(publishConcurrency: number) {
   const time = new VirtualTime();
   const { clock } = time;
@@ -64,7 +64,7 @@ const mixed = (rows: number): string[] =>
   Array.from({ length: rows }, (_, index) => (index % 10 === 0 ? 'stuck' : 'good'));
 
 describe.each([1, 50])('a queue that never confirms, with a window of %i', window => {
-  it('holds no other up for longer than it takes to notice, opens no breaker and spends no retry', async () => {
+  it('delays other queues only until it is noticed, opens no breaker and spends no retry', async () => {
     const { time, outbox, relay, write, confirmedAt, events } = setup(window);
     const stop = new AbortController();
     void relay.run(stop.signal);
@@ -74,7 +74,7 @@ describe.each([1, 50])('a queue that never confirms, with a window of %i', windo
       write(...mixed(20));
       await time.runUntil(time.nowMs + 1_000);
     }
-    // The last may be behind a probe of two seconds.
+    // The last message may wait behind a probe of two seconds.
     await time.runUntil(time.nowMs + 3_000);
     expect(confirmedAt).toHaveLength(1 + 60 * 18);
     const gaps = confirmedAt.map((at, index) => at - (confirmedAt[index - 1] ?? at));
@@ -84,7 +84,7 @@ describe.each([1, 50])('a queue that never confirms, with a window of %i', windo
     expect(outbox.rows.size).toBe(60 * 2);
   });
 
-  it('makes a relay that should come to an end say so', async () => {
+  it('makes drain() fail', async () => {
     const { time, relay, write, confirmedAt } = setup(window);
     write(...mixed(20));
     const draining = relay.drain(new AbortController().signal).catch((error: unknown) => error);

@@ -12,7 +12,7 @@ const keyOf = (name: string, input: unknown, version = 1): string =>
   callKey(whole, { name, version, input }, input).key;
 
 describe('the key of a call', () => {
-  it('is of the whole name: tasks of other modules never answer for each other', () => {
+  it('contains the whole task name, so that tasks of different modules never share a result', () => {
     expect(keyOf('billing.process', '42')).not.toBe(keyOf('shipping.process', '42'));
     expect(keyOf('a', 'b')).not.toBe(keyOf('ab', ''));
   });
@@ -52,14 +52,14 @@ describe('the key of a call', () => {
     );
   });
 
-  it('tells apart what JSON tells apart', () => {
+  it('differs for inputs that differ in JSON', () => {
     const inputs = [undefined, null, 0, '0', '', [], {}, [1, 2], [2, 1], { a: 1 }, { a: '1' }, 1n];
     expect(new Set(inputs.map(input => keyOf('f', input))).size).toBe(inputs.length);
     expect(keyOf('f', 2n ** 60n)).not.toBe(keyOf('f', 2n ** 60n + 1n));
     expect(keyOf('f', { a: 5 }, 1)).not.toBe(keyOf('f', { a: 5 }, 2));
   });
 
-  it('is your own, of the input in its present shape, where the task says so', () => {
+  it('is made by the function of the task, from the input in its current version', () => {
     const own = { key: (input: unknown) => (input as { order: string }).order };
     const call = { name: 'pay', version: 1, input: { order: '17', cents: 5 } };
     const { key, digest } = callKey(own, call, { order: '17' });
@@ -70,14 +70,14 @@ describe('the key of a call', () => {
     });
   });
 
-  it('is never the key of free-standing code', () => {
+  it('is never the key of an idempotencyLock', () => {
     expect(lockKey('17')).toBe('#17');
     expect(() => lockKey('')).toThrow(/not allowed/);
   });
 });
 
 describe('`idempotent`', () => {
-  it('keeps a result for a day unless said otherwise', () => {
+  it('keeps a result for a day by default', () => {
     expect(idempotencyOf('f', true)).toMatchObject({ key: null, ttlMs: 86_400_000 });
     expect(idempotencyOf('f', { ttl: '10m' })).toMatchObject({ key: null, ttlMs: 600_000 });
     expect(idempotencyOf('f', undefined)).toBeNull();

@@ -5,7 +5,7 @@ import { toBytes } from './json.ts';
 
 describe('the digest', () => {
   it.each(['[[],{},{}]', '[["grün ☃ 🙂"],{},{}]', '[["\ud800"],{},{}]', ''])(
-    'of a body as text is that of its bytes: %j',
+    'of a body as text equals that of its bytes: %j',
     text => {
       const named = { name: 'shop.receipt', id: '1', version: 12 };
       const body = toBytes(text);
@@ -18,7 +18,7 @@ describe('the digest', () => {
     },
   );
 
-  it('tells apart what is divided otherwise', () => {
+  it('differs when name and id are divided differently', () => {
     const one = digestOf({ name: 'ab', id: 'c', version: 1, body: '[]' });
     expect(digestOf({ name: 'a', id: 'bc', version: 1, body: '[]' })).not.toBe(one);
   });

@@ -17,7 +17,7 @@ describe('a glob', () => {
     expect(globPattern(glob).test(name)).toBe(isMatch);
   });
 
-  it('is told to SQL with its own signs escaped', () => {
+  it('is translated to a LIKE pattern with the special characters of SQL escaped', () => {
     expect(likePattern('100%_\\*?')).toBe('100\\%\\_\\\\%_');
     expect(likePattern(null)).toBeNull();
   });

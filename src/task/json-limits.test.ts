@@ -12,8 +12,8 @@ const groups = (levels: number, bytes: number): string =>
     `{"callbacks":[${'{"task":"celery.group","kwargs":{"tasks":['.repeat(levels)}{"task":"x","args":["${'y'.repeat(bytes)}"]}${']}}'.repeat(levels)}]}`,
   );
 
-describe('JSON of somebody else', () => {
-  it('may be as deep as the limit, and not deeper', () => {
+describe('JSON from another program', () => {
+  it('may be nested as deeply as the limit, and not deeper', () => {
     expect(fault(lists(MAX_JSON_DEPTH))).toBeNull();
     expect(fault(lists(MAX_JSON_DEPTH + 1))).toContain('nested deeper');
     expect(fault('{"a":'.repeat(5_000_000))).toContain('nested deeper');
@@ -27,7 +27,7 @@ describe('JSON of somebody else', () => {
     expect(fault(`[${'9'.repeat(64_000_000)}]`)).toContain('digits');
   });
 
-  it('may have anything in its texts', () => {
+  it('may contain anything in its strings', () => {
     const text = `${'7'.repeat(5_000)}${'['.repeat(500)}\\"`;
     expect(fault(JSON.stringify([text, { [text]: text }]))).toBeNull();
     expect(fault(`["\\\\",${lists(MAX_JSON_DEPTH)}]`)).toContain('nested deeper');
@@ -36,14 +36,14 @@ describe('JSON of somebody else', () => {
     expect(fault('["abc\\')).toBeNull();
   });
 
-  it('is measured in its follow-ups, level by level', () => {
+  it('has a size limit for its follow-ups, level by level', () => {
     expect(fault(groups(60, 100_000))).toBeNull();
     expect(fault(groups(60, 1_000_000))).toContain('follows');
     expect(fault(groups(1, 8_000_000))).toBeNull();
     expect(fault(`[${groups(60, 1_000_000)},{},{}]`)).toBeNull();
   });
 
-  it('passes whenever we could have sent it', () => {
+  it('is accepted whenever we could have sent it', () => {
     fc.assert(
       fc.property(fc.jsonValue({ maxDepth: 40 }), value => {
         expect(fault(body(encodeJson(value)))).toBeNull();
@@ -52,8 +52,8 @@ describe('JSON of somebody else', () => {
   });
 });
 
-describe('a number of more digits than are read', () => {
-  it('is refused before it is read, and before it is written', () => {
+describe('a number with more digits than the limit', () => {
+  it('is refused before it is parsed, and before it is encoded', () => {
     expect(() => decodeJson(`[${'9'.repeat(16_000_000)}]`)).toThrow(/digits/);
     expect(decodeJson(`[${'9'.repeat(MAX_JSON_DIGITS)}]`)).toEqual([
       BigInt('9'.repeat(MAX_JSON_DIGITS)),

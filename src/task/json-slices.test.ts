@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 
 describe('slices of JSON', () => {
-  it('leave what is inside as it was written', () => {
+  it('keep the text of every item unchanged', () => {
     expect(itemsOf(' [1.0, 12345678901234567890 ,"a,]\\"b", {"x" : [1, 2]},[ ] ]')).toEqual([
       '1.0',
       '12345678901234567890',
@@ -18,18 +18,18 @@ describe('slices of JSON', () => {
     ]);
   });
 
-  it('of nothing are nothing', () => {
+  it('of an empty list or object are empty', () => {
     expect(itemsOf('[]')).toEqual([]);
     expect(itemsOf(' [ ] ')).toEqual([]);
     expect(membersOf('{ }').size).toBe(0);
   });
 
-  it('are refused where the text is something else', () => {
+  it('are refused when the text is of another type', () => {
     expect(() => itemsOf('{}')).toThrow(TypeError);
     expect(() => membersOf('null')).toThrow(TypeError);
   });
 
-  it('say the same as JSON.parse, whatever is in it', () => {
+  it('parse to the same values as JSON.parse of the whole text', () => {
     fc.assert(
       fc.property(fc.array(fc.jsonValue()), fc.nat(4), (values, space) => {
         const parsed = itemsOf(JSON.stringify(values, null, space)).map(

@@ -17,7 +17,7 @@ const [MINUTE, HOUR] = [60_000, 3_600_000];
 const keyringOf = (keys: readonly string[], config: OutlastConfig = {}): Keyring =>
   resolveConfig({ signingKeys: keys, ...config }).keyring;
 
-/** Everything that travels. */
+/** Every option that is part of a message. */
 const FULL: EnvelopeOptions = {
   headers: { user: 'ann', 'x-trace': 'lone \ud800 half', 7: 'seven', __x: '' },
   timeoutMs: 1234.5,
@@ -55,12 +55,12 @@ function sent(keyring: Keyring, options: EnvelopeOptions = {}, issuedMs = NOW): 
 describe('a key', () => {
   const now = keyringOf([`a:${SECRET}`]);
 
-  it('verifies what it has signed', () => {
+  it('verifies tasks that it has signed', () => {
     expect(now.refusalOf(sent(now))).toBeNull();
     expect(now.refusalOnArrival(sent(now, FULL), NOW)).toBeNull();
   });
 
-  it('refuses what is not signed, on every queue but those that allow its name', () => {
+  it('refuses unsigned tasks, except on queues that allow their name', () => {
     const bare = sent(keyringOf([]));
     expect(now.refusalOf(bare)).toMatch('not signed');
     const on = (names: readonly string[]): Keyring =>
@@ -72,7 +72,7 @@ describe('a key', () => {
     expect(keyringOf([]).refusalOf(sent(now))).toBeNull();
   });
 
-  it('refuses another secret of the same id, another audience, and a signature of other bytes', () => {
+  it('refuses a signature by another secret of the same id, for another audience or for other bytes', () => {
     expect(keyringOf([`a:${OTHER}`]).refusalOf(sent(now))).toMatch('not one of the key a');
     const staging = keyringOf([`a:${SECRET}`], { signingAudience: 'staging' });
     expect(staging.refusalOf(sent(now))).toMatch('not one of the key a');
@@ -84,7 +84,7 @@ describe('a key', () => {
   it.each<readonly [string, Partial<Envelope> | EnvelopeOptions]>([
     ['queue', { queue: 'other' }],
     ['headers', { headers: { user: 'admin' } }],
-    ['a header more', { headers: { ...FULL.headers, role: 'admin' } }],
+    ['an added header', { headers: { ...FULL.headers, role: 'admin' } }],
     ['timeoutMs', { timeoutMs: 1 }],
     ['softTimeoutMs', { softTimeoutMs: 1 }],
     ['deadlineMs', { deadlineMs: NOW }],
@@ -110,7 +110,7 @@ describe('a key', () => {
     expect(now.refusalOf(changed)).toMatch('not one of the key a');
   });
 
-  it('covers eta and expires of a message that arrives, which a ledger may have forgotten at its end', () => {
+  it('covers eta and expires of a message on its arrival; the ledger may drop them later', () => {
     const task = sent(now);
     for (const change of [{ expiresMs: null }, { expiresMs: NOW }, { etaMs: null }, { etaMs: 0 }]) {
       expect(now.refusalOnArrival({ ...task, ...change }, NOW)).toMatch('eta or expires');
@@ -127,18 +127,18 @@ describe('a key', () => {
     expect(now.refusalOnArrival(forged, NOW)).toMatch('not one of the key a');
   });
 
-  it('counts for its time, and is remembered for longer than any copy is accepted', () => {
+  it('is valid for signatureMaxAge, and its task is remembered for longer than any copy is accepted', () => {
     const short = keyringOf([`a:${SECRET}`], { signatureMaxAge: '1h' });
     const task = sent(short);
     expect(short.refusalOnArrival(task, NOW + HOUR)).toBeNull();
-    // Clocks differ.
+    // Five minutes are tolerated, because clocks differ.
     expect(short.refusalOnArrival(task, NOW + HOUR + 5 * MINUTE)).toBeNull();
     expect(short.refusalOnArrival(task, NOW + HOUR + 6 * MINUTE)).toMatch('was signed 1.1 h ago');
-    // Begun in time, it may wait and run for as long as it takes.
+    // A task that arrived in time may wait and run for any time.
     expect(short.refusalOf(task)).toBeNull();
     const kept = short.dedupMsOf(task, 15 * MINUTE, NOW);
     expect(short.refusalOnArrival(task, NOW + kept - 2 * 5 * MINUTE + 1)).not.toBeNull();
-    // A sender whose clock is ahead has given its task a longer life.
+    // The signature of a sender whose clock is ahead is valid for longer.
     const early = sent(short, {}, NOW + 10 * HOUR);
     const longer = short.dedupMsOf(early, 15 * MINUTE, NOW);
     expect(short.refusalOnArrival(early, NOW + longer)).not.toBeNull();
@@ -146,7 +146,7 @@ describe('a key', () => {
     expect(short.dedupMsOf(sent(keyringOf([])), 15 * MINUTE, NOW)).toBe(15 * MINUTE);
   });
 
-  it('signs anew what has waited, if it was signed; the rest passes as it is', () => {
+  it('signs a task again that has waited long, only if it had a valid signature', () => {
     const later = keyringOf([`b:${OTHER}`, `a:${SECRET}`]);
     const task = sent(now, { ...FULL, exchange: 'topics', routingKey: 'x' });
     expect(later.renewed(task, NOW + HOUR)).toBe(task);
@@ -163,7 +163,7 @@ describe('a key', () => {
     expect(later.renewed(tampered, NOW + 48 * HOUR)).toBe(tampered);
   });
 
-  it('is replaced in steps: known everywhere first, then signing, then gone', () => {
+  it('is replaced in steps: first known everywhere, then used to sign, then the old one is removed', () => {
     const [known, turned, after] = [
       keyringOf([`a:${SECRET}`, `b:${OTHER}`]),
       keyringOf([`b:${OTHER}`, `a:${SECRET}`]),
@@ -174,7 +174,7 @@ describe('a key', () => {
     expect(after.refusalOf(sent(known))).toMatch('the key a, which is not known here');
   });
 
-  it('takes no signature of another form', () => {
+  it('refuses a signature of another format', () => {
     const { signature = '' } = readOptions(sent(now));
     const parts = signature.split('.');
     const forms = [
@@ -200,7 +200,7 @@ describe('a signed message', () => {
 
   function read(task: Envelope, changed: object = {}, properties: object = {}): Envelope {
     const message = encodeMessage(task, 'gen1@host');
-    // As a broker carries it: a table in another order, half characters as whole ones.
+    // As a broker delivers it: headers in another order, lone surrogates replaced.
     const text = Buffer.from(
       JSON.stringify(message.headers, (_, value: unknown) =>
         typeof value === 'string' ? Buffer.from(value).toString() : value,
@@ -214,7 +214,7 @@ describe('a signed message', () => {
     }) as Envelope;
   }
 
-  it('is verified on RabbitMQ and Redis with all it has, and counts only while it is ours', () => {
+  it('is valid with all its options, and not after another program has rewritten its headers', () => {
     for (const options of [{}, FULL])
       expect(now.refusalOnArrival(read(sent(now, options)), NOW)).toBeNull();
     expect(now.refusalOf(read(sent(now), { lang: 'py' }))).toMatch('not signed');
@@ -223,7 +223,7 @@ describe('a signed message', () => {
     );
   });
 
-  it('survives what brokers, tracers and operators do on the way, and handlers see nothing of it', () => {
+  it('stays valid when brokers, tracers and operators add headers, and handlers do not see these headers', () => {
     const added = {
       'x-death': [{ count: 1, queue: 'money' }],
       'x-delivery-count': 3,
@@ -255,11 +255,31 @@ describe('a signed message', () => {
     ['group', { group: 'other' }, {}],
     ['root', { root_id: 'other' }, {}],
     ['ignore_result', { ignore_result: false }, {}],
-  ])('is refused when somebody has changed its %s', (_, headers, properties) => {
+  ])('is refused when its %s was changed', (_, headers, properties) => {
     expect(now.refusalOnArrival(read(sent(now, FULL), headers, properties), NOW)).not.toBeNull();
   });
 
-  it('has no header that somebody adds beside those that were sent', () => {
+  it('is refused or unchanged, whatever one of its headers is set to', () => {
+    const task = sent(now, FULL);
+    const says = (envelope: Envelope): string => {
+      const { redacted: _shown, ...options } = readOptions(envelope);
+      const { id, name, version, queue, etaMs, expiresMs, digest } = envelope;
+      return JSON.stringify([id, name, version, queue, etaMs, expiresMs, digest, options]);
+    };
+    const [right, names] = [
+      says(read(task)),
+      Object.keys(encodeMessage(task, 'gen1@host').headers),
+    ];
+    const values = [null, '', 'x', '{}', 0, 7, true, [], [1, 2], { a: 1 }, '2099-01-01T00:00:00Z'];
+    for (const name of [...names, 'outlast-unknown', 'compression', 'stamps'])
+      for (const value of values) {
+        const arrived = read(task, { [name]: value });
+        const isTaken = 'digest' in arrived && now.refusalOnArrival(arrived, NOW) === null;
+        if (isTaken) expect(says(arrived), `${name}: ${JSON.stringify(value)}`).toBe(right);
+      }
+  });
+
+  it('drops a header that was added on the way', () => {
     const arrived = read(sent(now), { 'x-user': 'admin' });
     expect(now.refusalOnArrival(arrived, NOW)).toBeNull();
     expect(readOptions(arrived).headers).toBeUndefined();
@@ -285,7 +305,7 @@ describe('the configuration of signing', () => {
     }
   });
 
-  it('refuses what says less than it seems to', () => {
+  it('refuses values that would allow more than they seem to', () => {
     const bad: readonly OutlastConfig[] = [
       { unsignedQueues: ['from-python'] as never },
       { unsignedQueues: { 'from-python': '*' as never } },
@@ -303,7 +323,7 @@ describe('the configuration of signing', () => {
       );
   });
 
-  it('warns of a queue on which everybody may run everything', () => {
+  it('warns of a queue that accepts every unsigned task', () => {
     const config = { signingKeys: [`a:${SECRET}`], unsignedQueues: { open: ['*'] } };
     expect(resolveConfig(config).warnings).toEqual([
       expect.stringMatching('allows every task on open') as string,

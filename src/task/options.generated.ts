@@ -49,7 +49,8 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
   readonly expires?: Duration;
   /**
    * Tasks with the same key are published in the order of their commits, one at a time. When one of them becomes a dead
-   * letter of the relay, those behind it wait until somebody retries or purges it, or with `'go-on'` do not.
+   * letter of the relay, the tasks behind it wait until an operator retries or purges it; with `'go-on'` they do not
+   * wait.
    */
   readonly ordering?: {
     /** What tasks must have in common to be kept in order. */
@@ -71,7 +72,7 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
   /**
    * How much of this task may come in, and how many may run at once: for each `key` of the input, or for all together
    * without one. Over the rate `push` and `admit` throw `ERR_ADMISSION_REJECTED`; with `onReject: 'defer'` a push is
-   * written to the outbox instead, and goes on when there is room. Sent tasks wait for room in any case.
+   * written to the outbox instead, and is published when the rate allows it. Sent tasks always wait for that.
    */
   readonly admission?: AdmissionRuleOptions & {
     /** What is limited by itself. @default all of this task are one */

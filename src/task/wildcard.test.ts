@@ -4,7 +4,7 @@ import { endsAtAll } from '../../test/support/ends-at-all.ts';
 import { globPattern } from './glob.ts';
 import { ANY_TEXT, Wildcard, type WildcardPart } from './wildcard.ts';
 
-/** How many characters were compared for `*a*a…*b` against `aaa…`: the classic that never matches. */
+/** How many characters were compared for `*a*a…*b` against `aaa…`, the classic worst case. */
 function stepsFor(stars: number, length: number): number {
   let steps = 0;
   const is = (wanted: string) => (char: string) => {
@@ -24,7 +24,7 @@ describe('a wildcard', () => {
     expect(stepsFor(60, 1_000)).toBeLessThan(61 * 1_000 * 2);
   });
 
-  it('fits what the same regular expression fits', () => {
+  it('matches the same texts as the same regular expression', () => {
     const text = fc.string({ unit: fc.constantFrom('a', 'b', '.'), maxLength: 12 });
     const glob = fc.string({ unit: fc.constantFrom('a', 'b', '.', '*', '?'), maxLength: 6 });
     fc.assert(
@@ -36,7 +36,7 @@ describe('a wildcard', () => {
     );
   });
 
-  it('takes a character beyond the basic plane for one', () => {
+  it('matches a character outside the basic plane as one', () => {
     expect(globPattern('?').test('🐘')).toBe(true);
   });
 });

@@ -13,7 +13,7 @@ it.each([
   for (const value of values) expect([value, isTruthy(value)]).toEqual([value, expected]);
 });
 
-describe('a request of remote control', () => {
+describe('a remote control request', () => {
   it('to revoke a task is written as Celery writes it', () => {
     const [{ request: theirs }] = controlCases().filter(({ name }) => name === 'revoked') as [
       ReturnType<typeof controlCases>[number],
@@ -63,12 +63,12 @@ describe('a request of remote control', () => {
     ['text that is not JSON', toBytes('{')],
     ['no object', toBytes('[1]')],
     ['no method', toBytes('{"arguments": {}}')],
-    ['more than anybody asks', toBytes(JSON.stringify({ method: 'x'.repeat(2_000_000) }))],
-  ])('that has %s is none', (_what, body) => {
+    ['more bytes than the limit', toBytes(JSON.stringify({ method: 'x'.repeat(2_000_000) }))],
+  ])('is ignored when it has %s', (_what, body) => {
     expect(readRequest({}, body)).toBeNull();
   });
 
-  it('is answered nowhere but where answers belong', () => {
+  it('is answered only on the reply exchange of Celery', () => {
     const to = (exchange: string) => ({ reply_to: { exchange, routing_key: 'k' }, ticket: 't' });
     expect(request(to('reply.celery.pidbox'))?.replyTo).toEqual({ routingKey: 'k', ticket: 't' });
     expect(request(to('orders'))?.replyTo).toBeNull();
@@ -76,7 +76,7 @@ describe('a request of remote control', () => {
   });
 
   it.each([['text'], [-1], [1.5], [Number.MAX_VALUE], [null]])(
-    'with %j as its clock has none',
+    'has clock 0 when its clock is %j',
     clock => {
       expect(request({}, { clock })?.clock).toBe(0);
     },

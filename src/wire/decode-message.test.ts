@@ -67,7 +67,7 @@ describe.each([
 ])('a message of Celery %s', (_, vectors) => {
   const readable = vectors.filter(({ name }) => !(UNREADABLE as readonly string[]).includes(name));
 
-  it.each(readable)('is welcome: $name', ({ messages }) => {
+  it.each(readable)('is read: $name', ({ messages }) => {
     for (const message of messages.filter(isTask)) {
       const envelope = read(incoming(message));
       expect(envelope).toMatchObject({
@@ -85,7 +85,7 @@ describe.each([
 });
 
 describe('the headers of a Celery message', () => {
-  it('say when it may begin, to the millisecond and never sooner', () => {
+  it('set its eta, rounded up to the millisecond', () => {
     expect(vector('eta-utc').etaMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5, 679));
     expect(vector('eta-offset').etaMs).toBe(Date.UTC(2030, 0, 1, 21, 34, 5, 679));
     expect(vector('eta-naive').etaMs).toBe(Date.UTC(2030, 0, 2, 3, 4, 5, 679));
@@ -110,7 +110,7 @@ describe('the headers of a Celery message', () => {
     expect(optionsOf(vector('plain'))).toEqual({ replyTo: 'e2d86181-f4ef-3475-9d44-a0ea15ab09ae' });
   });
 
-  it('that are a user\u2019s reach the handler as texts', () => {
+  it('of the user reach the handler as strings', () => {
     expect(optionsOf(vector('custom-headers')).headers).toEqual({
       tenant: 'acme',
       traceparent: '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01',
@@ -120,18 +120,18 @@ describe('the headers of a Celery message', () => {
     });
   });
 
-  it('may carry a table of their own, as Sentry writes it', () => {
+  it('may contain a nested table, as Sentry writes it', () => {
     const plain = incoming(celeryMessage('plain'));
     const nested = { 'sentry-trace': 'a-b-1', id: 'not the id' };
     const headers = { ...(plain.headers as object), 'sentry-trace': 'a-b-1', headers: nested };
     expect(optionsOf(read({ ...plain, headers })).headers).toEqual(nested);
   });
 
-  it('of a newer release are tolerated', () => {
+  it('of a newer Celery release are ignored', () => {
     expect(optionsOf(vector('plain', CELERY_56)).headers).toBeUndefined();
   });
 
-  it('may say a deadline, or something else that is called so', () => {
+  it('may contain a deadline, or a header of the user with that name', () => {
     const plain = incoming(celeryMessage('plain'));
     const withDeadline = (deadline: unknown): EnvelopeOptions =>
       optionsOf(read({ ...plain, headers: { ...(plain.headers as object), deadline } }));
@@ -141,7 +141,7 @@ describe('the headers of a Celery message', () => {
     expect(withDeadline(7).headers).toEqual({ deadline: '7' });
   });
 
-  it('that RabbitMQ and a retrying worker add are no user\u2019s', () => {
+  it('that RabbitMQ and a retrying worker add do not reach the handler', () => {
     const plain = incoming(celeryMessage('plain'));
     const headers = {
       ...(plain.headers as object),
@@ -153,7 +153,7 @@ describe('the headers of a Celery message', () => {
 });
 
 describe('the body of a Celery message', () => {
-  it('keeps integers that no double can hold', () => {
+  it('keeps integers beyond the range of a double', () => {
     const { headers, properties, queue } = incoming(celeryMessage('plain'));
     const body = toBytes('[[9007199254740993, 1180591620717411303424], {}, {}]');
     const envelope = read({ headers, properties, queue, body });
@@ -161,19 +161,19 @@ describe('the body of a Celery message', () => {
     expect(decodeBody(envelope.body).args).toEqual([9007199254740993n, 2n ** 70n]);
   });
 
-  it('is unpacked when it is compressed', () => {
+  it('is decompressed', () => {
     expect(decodeBody(vector('compression-gzip').body).args).toEqual([2, 3]);
   });
 });
 
-describe('a message nobody can run', () => {
+describe('a message that cannot be run', () => {
   const plain = (): IncomingMessage => incoming(celeryMessage('plain'));
   const withHeader = (changed: object): IncomingMessage => ({
     ...plain(),
     headers: { ...(plain().headers as object), ...changed },
   });
 
-  it.each(UNREADABLE)('keeps its bytes, and is never executed: %s', name => {
+  it.each(UNREADABLE)('is undecodable and keeps its bytes: %s', name => {
     const message = incoming(celeryMessage(name));
     const { raw, queue, why, reason } = unread(message);
     expect({ raw, queue, reason }).toEqual({
@@ -186,11 +186,11 @@ describe('a message nobody can run', () => {
 
   it.each<[string, IncomingMessage, string]>([
     ['has no id', withHeader({ id: null }), 'no `id` header'],
-    ['has an id that is no text', withHeader({ id: 7 }), 'no `id` header'],
+    ['has an id that is not a string', withHeader({ id: 7 }), 'no `id` header'],
     ['has a hostile id', withHeader({ id: "'; drop table" }), 'not allowed'],
     ['has a hostile name', withHeader({ task: '\u0000' }), 'not allowed'],
     ['has no headers', { ...plain(), headers: undefined }, 'no headers'],
-    ['has an eta nobody understands', withHeader({ eta: 'soon' }), '`eta` is soon'],
+    ['has an invalid eta', withHeader({ eta: 'soon' }), '`eta` is soon'],
     ['has an eta of another type', withHeader({ eta: 5 }), '`eta` is 5'],
     ['has a day that does not exist', withHeader({ expires: '2030-02-30T00:00:00' }), '`expires`'],
     ['has limits of another type', withHeader({ timelimit: ['1s'] }), '`timelimit`'],
@@ -201,7 +201,7 @@ describe('a message nobody can run', () => {
       'encoding',
     ],
     ['is not UTF-8', { ...plain(), body: Uint8Array.from([0x5b, 0xff, 0x5d]) }, 'UTF-8'],
-    ['is no array', { ...plain(), body: toBytes('{"args":[]}') }, '[args, kwargs, embed]'],
+    ['is not an array', { ...plain(), body: toBytes('{"args":[]}') }, '[args, kwargs, embed]'],
     ['is empty', { ...plain(), body: new Uint8Array() }, '[args, kwargs, embed]'],
     ['has gigantic headers', withHeader({ big: 'x'.repeat(70_000) }), 'larger than 65536'],
     [
@@ -224,26 +224,29 @@ describe('a message nobody can run', () => {
       withHeader({ headers: JSON.parse('{"__proto__":"x"}') as object }),
       '__proto__',
     ],
-    ['is not what its compression says', withHeader({ compression: 'application/x-gzip' }), ''],
+    ['is not compressed as its header says', withHeader({ compression: 'application/x-gzip' }), ''],
   ])('%s', (_, message, why) => {
     const decoded = unread(message);
     expect(decoded.why).toContain(why);
     expect(decoded.raw).toBe(message.body);
   });
 
-  it.each(['outlast-tenant', 'outlast-idempotency-key'])('has a %s that no store holds', name => {
-    expect(unread(withHeader({ [name]: 'a\0b' })).why).toContain(name);
-  });
+  it.each(['outlast-tenant', 'outlast-idempotency-key'])(
+    'has a %s that no store can hold',
+    name => {
+      expect(unread(withHeader({ [name]: 'a\0b' })).why).toContain(name);
+    },
+  );
 
   it.each(['{"key":"a\\u0000b","concurrency":1}', '{"concurrency":1e9}', '{"concurrency":"x"}'])(
-    'is not one whose own limits are none: %s limits nothing',
+    'is not one with invalid limits: %s is ignored',
     admission => {
       const message = withHeader({ 'outlast-admission': admission });
       expect(optionsOf(read(message)).admission).toBeUndefined();
     },
   );
 
-  it('says what it was, in texts of bounded length', () => {
+  it('keeps its name and headers, in strings of bounded length', () => {
     const { name, headers } = unread(withHeader({ id: null, big: 'x'.repeat(70_000) }));
     expect(name).toBe('interop.add');
     expect(headers).toMatchObject({ task: 'interop.add', origin: 'gen1@host' });
@@ -251,7 +254,7 @@ describe('a message nobody can run', () => {
   });
 });
 
-describe('arguments that must not be seen', () => {
+describe('redacted arguments', () => {
   const [args, kwargs] = ['["***"]', `{"note":"${'x'.repeat(2_000)}"}`];
   const redacted = { args, kwargs };
   const body = toBytes('[["secret"], {}, {}]');
@@ -263,7 +266,7 @@ describe('arguments that must not be seen', () => {
   };
   const sent = encodeMessage(envelope, 'gen1@host');
 
-  it('stay hidden at the other end, also when the copy was too long to travel', () => {
+  it('stay hidden after decoding, also when the redacted copy was too long to send', () => {
     expect(optionsOf(read({ ...sent, queue: QUEUE })).redacted).toEqual({
       args,
       kwargs: '"[hidden]"',
@@ -296,7 +299,7 @@ describe('a digest', () => {
   const sent = encodeMessage(envelope, 'gen1@host');
   const changed = toBytes('[[2], {}, {}]');
 
-  it('that does not fit tells of changed bytes', () => {
+  it('that does not match means changed bytes', () => {
     const { reason, raw } = unread({ ...sent, body: changed, queue: QUEUE });
     expect(reason).toBe('ERR_DIGEST');
     expect(raw).toBe(changed);
@@ -305,7 +308,7 @@ describe('a digest', () => {
     );
   });
 
-  it('is not looked at when another language sends the task again', () => {
+  it('is not checked when another language has sent the task again', () => {
     const headers = { ...sent.headers, lang: 'py' };
     expect(read({ ...sent, headers, body: changed, queue: QUEUE }).digest).toBe(
       digestOf({ ...envelope, body: changed }),
@@ -325,10 +328,10 @@ describe('a message that is too large', () => {
   });
 
   it.each([
-    ['as it came', of(plain), plain.length - 1],
+    ['as received', of(plain), plain.length - 1],
     ['inflated', of(bomb, gzip), 1_000_000],
     ['in its headers', of(toBytes('[[],{},null]'), { shadow: 'x'.repeat(300_000) }), 1_000_000],
-  ])('%s is cut, with its size and its digest', (_, message, maxBytes) => {
+  ])('%s is truncated, with its size and its digest', (_, message, maxBytes) => {
     const cut = decodeMessage(message, maxBytes) as UndecodableMessage;
     expect(cut).toMatchObject({
       reason: 'ERR_MESSAGE_TOO_LARGE',
@@ -341,13 +344,13 @@ describe('a message that is too large', () => {
     expect(JSON.stringify(cut.headers).length).toBeLessThan(2_000);
   });
 
-  it('is told from one that is as large as may be', () => {
+  it('is larger than the limit; one of exactly that size is read', () => {
     expect(decodeMessage(of(plain), plain.length)).toMatchObject({ id: 'a' });
     const inflated = inflateSync(bomb).length;
     expect(decodeMessage(of(bomb, gzip), inflated)).toMatchObject({ id: 'a' });
   });
 
-  it('becomes one letter however often it comes, and another than those of other bytes', () => {
+  it('becomes the same dead letter each time it is delivered, and other bytes become another one', () => {
     const letterOf = (message: IncomingMessage) => {
       const item = undecodable(decodeMessage(message, 1_000) as UndecodableMessage, null);
       return (item as Extract<BuryItem, { kind: 'message' }>).envelope;
@@ -357,12 +360,12 @@ describe('a message that is too large', () => {
     expect(letterOf(of(plain)).id).toBe(letterOf(of(plain)).id);
     expect(letterOf(of(other)).id).not.toBe(letterOf(of(plain)).id);
     expect(optionsOf(letterOf(of(plain))).cut?.bytes).toBe(plain.length);
-    // If it is revived all the same, the remaining bytes do not run.
+    // The remaining bytes do not run, even if the letter is revived.
     expect(isIntact(letterOf(of(plain)))).toBe(false);
   });
 });
 
-describe('a message that would take long to read', () => {
+describe('a message that would take long to parse', () => {
   it.each([
     ['a number of 16 million digits', `[[],{"n":${'9'.repeat(16_000_000)}},null]`, 'digits'],
     ['lists in lists', `[[${'['.repeat(400_000)}${']'.repeat(400_000)}],{},null]`, 'nested'],
@@ -372,7 +375,7 @@ describe('a message that would take long to read', () => {
       'nested',
     ],
   ])(
-    'because of %s is refused without reading it, also where it says that it is ours',
+    'because of %s is refused without being parsed, also when it claims to be ours',
     (_, text, why) => {
       const body = toBytes(text);
       for (const lang of ['py', 'js']) {

@@ -26,7 +26,7 @@ function make({ options = {}, ...fields }: Making = {}): Envelope {
 }
 
 const encode = (making: Making = {}): WireMessage => encodeMessage(make(making), 'gen1@host');
-/** What differs by intent: who sends, how arguments are shown, and where answers go. */
+/** Headers that differ by intent: language of the sender, and how arguments are shown. */
 const anyText: unknown = expect.any(String);
 const VARYING = { lang: 'js', argsrepr: anyText, kwargsrepr: anyText };
 
@@ -50,7 +50,7 @@ describe('an envelope as a message', () => {
         },
       },
     ],
-  ])('is what Celery sends for the same call: %s', (name, making) => {
+  ])('equals the message of Celery for the same call: %s', (name, making) => {
     const vector = celeryMessage(name);
     const body = bodyOf(vector);
     const message = encode({ ...making, id: vector.headers['id'] as string, body });
@@ -68,7 +68,7 @@ describe('an envelope as a message', () => {
     expect(message.body).toBe(body);
   });
 
-  it('adds nothing but what is ours', () => {
+  it('adds only the headers of Outlast', () => {
     const names = Object.keys(encode().headers);
     const theirs = Object.keys(celeryMessage('plain').headers);
     expect(names.filter(name => !theirs.includes(name))).toEqual([
@@ -77,7 +77,7 @@ describe('an envelope as a message', () => {
     ]);
   });
 
-  it('carries deadline, key and version', () => {
+  it('has deadline, idempotency key and version', () => {
     const options = { deadlineMs: Date.UTC(2030, 0, 2), idempotencyKey: 'order-17' };
     expect(encode({ version: 3, options }).headers).toMatchObject({
       'outlast-schema': 3,
@@ -86,14 +86,14 @@ describe('an envelope as a message', () => {
     });
   });
 
-  it('answers go where they are asked for', () => {
+  it('has the reply address and correlation id of its options', () => {
     const options = { replyTo: 'answers', correlationId: 'c-1' };
     expect(encode({ options }).properties).toMatchObject(options);
   });
 });
 
-describe('a user\u2019s headers', () => {
-  it('travel at both levels, and overwrite nothing', () => {
+describe('headers of the user', () => {
+  it('are sent at both levels, and overwrite no other header', () => {
     const headers = { traceparent: '00-1', task: 'mine', 'outlast-digest': 'x', hostname: 'h' };
     const message = encode({ options: { headers } });
     expect(message.headers).toMatchObject({
@@ -105,7 +105,7 @@ describe('a user\u2019s headers', () => {
     expect(message.headers).not.toHaveProperty('hostname');
   });
 
-  it('are refused when no broker would take them', () => {
+  it('are refused when no broker would accept them', () => {
     const headers = { big: 'x'.repeat(24_577) };
     expect(() => encode({ options: { headers } })).toThrow('larger than 24576');
     const proto = JSON.parse('{"__proto__":"x"}') as Record<string, string>;
@@ -113,13 +113,13 @@ describe('a user\u2019s headers', () => {
   });
 });
 
-describe('the arguments, for people', () => {
+describe('the shown arguments', () => {
   const shown = (body: string): unknown[] => {
     const { headers } = encode({ body: toBytes(body) });
     return [headers['argsrepr'], headers['kwargsrepr']];
   };
 
-  it('are cut out of the body as they stand', () => {
+  it('are copied from the body without change', () => {
     expect(shown('[["a]\\"b", {"c": [1]}], {"d": "}"}, {}]')).toEqual([
       '["a]\\"b", {"c": [1]}]',
       '{"d": "}"}',
@@ -137,13 +137,16 @@ describe('the arguments, for people', () => {
     expect(shown(`[[1],{"a":"${'x'.repeat(2_000)}"},{}]`)[1]).toHaveLength(1_027);
   });
 
-  it('are not shown where copies are to be shown instead', () => {
+  it('are replaced by the redacted copy', () => {
     const redacted = { args: '[]', kwargs: '{"card":"***"}' };
     const { headers } = encode({ options: { redacted } });
     expect(headers).toMatchObject({ argsrepr: '[]', kwargsrepr: '{"card":"***"}' });
   });
 
-  it.each(['', '{}', '[', '["', '[[1]', '\u0000'])('never stand in the way: %j', body => {
-    expect(shown(body).every(text => typeof text === 'string')).toBe(true);
-  });
+  it.each(['', '{}', '[', '["', '[[1]', '\u0000'])(
+    'do not fail the encoding of a malformed body: %j',
+    body => {
+      expect(shown(body).every(text => typeof text === 'string')).toBe(true);
+    },
+  );
 });

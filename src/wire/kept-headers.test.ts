@@ -30,14 +30,14 @@ const PYTHON = {
 };
 const properties = { contentType: 'application/json', contentEncoding: 'utf-8' };
 
-function came(headers: object): Envelope {
+function received(headers: object): Envelope {
   const body = toBytes('[["4111"],{},{}]');
   const message = decodeMessage({ headers, properties, body, queue: 'shared' });
   if ('raw' in message) throw new Error(message.why);
   return message;
 }
 
-function givenBack(message: Envelope, more: object = {}): Readonly<Record<string, unknown>> {
+function requeued(message: Envelope, more: object = {}): Readonly<Record<string, unknown>> {
   const envelope = {
     ...message,
     options: toBytes(encodeJson({ ...readOptions(message), ...more })),
@@ -46,31 +46,31 @@ function givenBack(message: Envelope, more: object = {}): Readonly<Record<string
 }
 
 describe('a message that goes back to its broker', () => {
-  it('has every header it came with, whoever refused it besides', () => {
-    expect(givenBack(came(PYTHON))).toEqual(PYTHON);
+  it('has every header that it arrived with, and the list of workers that refused it', () => {
+    expect(requeued(received(PYTHON))).toEqual(PYTHON);
     const refused = { times: 1, waitedMs: 1_000, by: ['host:1'] };
-    const again = givenBack(came(PYTHON), { refused });
+    const again = requeued(received(PYTHON), { refused });
     expect(again).toEqual({ ...PYTHON, 'outlast-refused': JSON.stringify(refused) });
-    expect(readOptions(came(again))).toMatchObject({ refused });
+    expect(readOptions(received(again))).toMatchObject({ refused });
   });
 
-  it('has none of those on which a broker acts, nor one of bytes that are inflated', () => {
+  it('has no header that a broker acts on', () => {
     const acted = { CC: ['elsewhere'], BCC: ['elsewhere'], 'x-death': [{ count: 9 }] };
-    expect(givenBack(came({ ...PYTHON, ...acted }))).toEqual(PYTHON);
+    expect(requeued(received({ ...PYTHON, ...acted }))).toEqual(PYTHON);
   });
 
-  it('shows no arguments that somebody has covered', () => {
+  it('shows only redacted arguments', () => {
     const redacted = { args: '["****"]', kwargs: '{}' };
-    const headers = givenBack(came(PYTHON), { redacted });
+    const headers = requeued(received(PYTHON), { redacted });
     expect(headers).toMatchObject({ retries: 3, argsrepr: '["****"]', 'outlast-redacted': true });
-    const message = came(PYTHON);
+    const message = received(PYTHON);
     const kept = keepHeaders({ ...message, options: toBytes(encodeJson({ redacted })) }, message);
     expect(JSON.stringify(readOptions(kept))).not.toContain('4111');
   });
 
-  it('is made anew where it is ours', () => {
-    const ours = encodeMessage(came(PYTHON), 'gen1@ours').headers;
-    const message = came(ours);
+  it('is encoded again when Outlast has sent it', () => {
+    const ours = encodeMessage(received(PYTHON), 'gen1@ours').headers;
+    const message = received(ours);
     expect(keepHeaders(message, message)).toBe(message);
   });
 });

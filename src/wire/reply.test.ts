@@ -23,31 +23,31 @@ const recorded = (name: string): Recorded['replies'][number] => {
   return reply;
 };
 
-const asking = (id: string, options: object) =>
+const taskWith = (id: string, options: object) =>
   makeEnvelope({ id, options: toBytes(JSON.stringify(options)) });
 
-describe('an answer for rpc://', () => {
-  it('is what a Celery worker sends, to the letter', () => {
+describe('a reply for rpc://', () => {
+  it('equals the reply of a Celery worker', () => {
     const { routing_key: replyTo, properties, body } = recorded('success');
     const id = properties.correlation_id;
-    const reply = replyOf(asking(id, { replyTo }), { status: 'SUCCESS', result: '5' });
+    const reply = replyOf(taskWith(id, { replyTo }), { status: 'SUCCESS', result: '5' });
     expect(reply).toEqual({ replyTo, correlationId: id, body });
   });
 
-  it.each(['failure', 'retry'] as const)('has the parts of a recorded %s', name => {
+  it.each(['failure', 'retry'] as const)('has the fields of a recorded %s', name => {
     const { routing_key: replyTo, properties, body } = recorded(name);
     const theirs = JSON.parse(body) as Record<string, unknown>;
     const error = { type: 'ValueError', message: 'boom', traceback: 'where it was' };
-    const told: Told = { status: name === 'failure' ? 'FAILURE' : 'RETRY', error };
-    const reply = replyOf(asking(properties.correlation_id, { replyTo }), told);
+    const outcome: Told = { status: name === 'failure' ? 'FAILURE' : 'RETRY', error };
+    const reply = replyOf(taskWith(properties.correlation_id, { replyTo }), outcome);
     const ours = JSON.parse(reply?.body ?? '') as Record<string, unknown>;
     expect(Object.keys(ours)).toEqual(Object.keys(theirs));
     expect(ours['status']).toBe(theirs['status']);
     expect(Object.keys(ours['result'] as object)).toEqual(Object.keys(theirs['result'] as object));
   });
 
-  it('goes under the id that the sender gave it', () => {
-    const envelope = asking('a', { replyTo: 'q', correlationId: 'mine' });
+  it('has the correlation id that the sender chose', () => {
+    const envelope = taskWith('a', { replyTo: 'q', correlationId: 'mine' });
     const reply = replyOf(envelope, { status: 'REVOKED', why: 'expired' });
     expect(reply).toMatchObject({ replyTo: 'q', correlationId: 'mine' });
     expect(JSON.parse(reply?.body ?? '')).toMatchObject({
@@ -57,10 +57,13 @@ describe('an answer for rpc://', () => {
     });
   });
 
-  it('is not made where nobody asked, or wants no results', () => {
-    const told: Told = { status: 'SUCCESS', result: '1' };
-    expect(replyOf(asking('a', {}), told)).toBeNull();
-    expect(replyOf(asking('a', { replyTo: 'q', keepResult: false }), told)).toBeNull();
-    expect([asking('a', {}), asking('a', { replyTo: 'q' })].map(wantsReply)).toEqual([false, true]);
+  it('is not made without a reply address, or when results are ignored', () => {
+    const outcome: Told = { status: 'SUCCESS', result: '1' };
+    expect(replyOf(taskWith('a', {}), outcome)).toBeNull();
+    expect(replyOf(taskWith('a', { replyTo: 'q', keepResult: false }), outcome)).toBeNull();
+    expect([taskWith('a', {}), taskWith('a', { replyTo: 'q' })].map(wantsReply)).toEqual([
+      false,
+      true,
+    ]);
   });
 });

@@ -52,7 +52,7 @@ const envelope = fc
     expiresMs: fc.option(instant),
     options,
   })
-  // What says nothing new is not carried, and so does not come back.
+  // A root or correlation id that equals the id is not sent, and so does not come back.
   .filter(made => made.options.rootId !== made.id && made.options.correlationId !== made.id)
   .map(made => ({
     ...made,
@@ -67,21 +67,21 @@ const plain = (made: Envelope): object => ({
   options: JSON.parse(toText(made.options)) as unknown,
 });
 
-it('gives the envelope back that was sent, whatever is in it', () => {
+it('decodes every message to the envelope that was encoded', () => {
   fc.assert(
     fc.property(envelope, sent => {
       const message = encodeMessage(sent, 'gen1@host');
-      // What Redis carries is JSON text; RabbitMQ's table keeps the same values.
+      // Redis stores JSON text; the header table of RabbitMQ keeps the same values.
       const headers = JSON.parse(JSON.stringify(message.headers)) as unknown;
-      const came = decodeMessage({ ...message, headers, queue: sent.queue });
-      if ('raw' in came) throw new Error(came.why);
-      expect(plain(came)).toEqual(plain(sent));
+      const received = decodeMessage({ ...message, headers, queue: sent.queue });
+      if ('raw' in received) throw new Error(received.why);
+      expect(plain(received)).toEqual(plain(sent));
     }),
     { numRuns: 500 },
   );
 });
 
-it('reads whatever anybody sends without throwing, and keeps the bytes', () => {
+it('decodes any input without throwing, and keeps the bytes', () => {
   const known = fc.constantFrom('lang', 'task', 'id', 'eta', 'timelimit', 'headers', 'compression');
   const headers = fc.dictionary(fc.oneof(known, fc.string()), fc.jsonValue());
   const properties = fc.record(
@@ -95,10 +95,10 @@ it('reads whatever anybody sends without throwing, and keeps the bytes', () => {
     queue: fc.constant('q'),
   });
   fc.assert(
-    fc.property(message, came => {
-      const decoded = decodeMessage(came);
-      if ('raw' in decoded) expect(decoded.raw).toBe(came.body);
-      else expect(decoded.id).toBe((came.headers as { id: unknown }).id);
+    fc.property(message, received => {
+      const decoded = decodeMessage(received);
+      if ('raw' in decoded) expect(decoded.raw).toBe(received.body);
+      else expect(decoded.id).toBe((received.headers as { id: unknown }).id);
     }),
     { numRuns: 2_000 },
   );

@@ -32,7 +32,7 @@ describe('a task', () => {
     );
   });
 
-  it.each(['timeout', 'expires'])('without any time to run is refused: %s', option => {
+  it.each(['timeout', 'expires'])('with a time of 0 is refused: %s', option => {
     expect(() => task('h.never', { [option]: '0s' })).toThrow(
       expect.objectContaining({ code: 'ERR_OPTION_RANGE', option: `${option} of h.never` }),
     );
@@ -44,14 +44,17 @@ describe('a task', () => {
 });
 
 describe('a schema', () => {
-  it.each(['input', 'result', 'args', 'kwargs'])('that is none is refused as %s', option => {
-    for (const given of [{}, null, 'string', 5, { '~standard': { version: 1 } }])
-      expect(() => task('h.odd', { [option]: given as never })).toThrow(
-        expect.objectContaining({ code: 'ERR_OPTION_RANGE', option: `${option} of h.odd` }),
-      );
-  });
+  it.each(['input', 'result', 'args', 'kwargs'])(
+    'that is not a Standard Schema is refused as %s',
+    option => {
+      for (const given of [{}, null, 'string', 5, { '~standard': { version: 1 } }])
+        expect(() => task('h.odd', { [option]: given as never })).toThrow(
+          expect.objectContaining({ code: 'ERR_OPTION_RANGE', option: `${option} of h.odd` }),
+        );
+    },
+  );
 
-  it('may be a function, as those of arktype are', () => {
+  it('may be a function, as in arktype', () => {
     const { '~standard': standard } = unchecked<string>();
     const schema = Object.assign(() => undefined, { '~standard': standard });
     expect(task('h.arktype', { input: schema }).contract.input).toBe(schema);
@@ -89,14 +92,14 @@ describe('a handler', () => {
     expect(() => define(options)).toThrow(expect.objectContaining({ code, option }));
   });
 
-  it('that would wait longer than its longest wait is refused', () => {
+  it('whose backoff is longer than its maxBackoff is refused', () => {
     expect(() => define({ run, retry: { backoff: '1m', maxBackoff: '1s' } })).toThrow(
       expect.objectContaining({
         code: 'ERR_OPTIONS_CONFLICT',
         options: ['retry.backoff', 'retry.maxBackoff'],
       }),
     );
-    // Above the default only, it is a long wait, and no mistake.
+    // A backoff above the default maxBackoff only is no mistake.
     expect(define({ run, retry: { backoff: '2h' } })).toMatchObject({
       backoff: { baseMs: 7_200_000, maxMs: 7_200_000 },
     });

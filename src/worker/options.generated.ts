@@ -50,7 +50,7 @@ export interface HandlerOptions<S extends TaskShape, Tx, C> {
   readonly migrations?: Readonly<Record<number, (old: never) => unknown>>;
   /** Types and checks `ctx.checkpoint` and `ctx.lastCheckpoint`. */
   readonly checkpoint?: StandardSchema<C, C>;
-  /** Told when the soft timeout passes; shares the context of the run that goes on. */
+  /** Called when the soft timeout passes; shares the context of the run that goes on. */
   readonly onSoftTimeout?: (ctx: TaskContext<S, Tx, C>) => void | Promise<void>;
   /** Returning is done, throwing is a failed attempt, verdicts are values. */
   readonly run: HandlerFunction<S, Tx, C>;

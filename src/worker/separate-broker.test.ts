@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../adapters/memory/memory-broker.ts';
-import { MemoryIdempotencyStore } from '../adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../adapters/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../../test/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Envelope } from '../task/envelope.ts';
@@ -89,7 +89,7 @@ function setup(
   const random = { next: () => 0.5, token: () => `t${++token}` };
   let sleep: FaultPoint = noFaults;
   const faultPoint: FaultPoint = name => sleep(name);
-  /** Like SIGSTOP and SIGCONT: clocks go on, and nothing here does. */
+  /** Like SIGSTOP and SIGCONT: clocks go on while the worker stands still. */
   const sleepAt = (point: FaultPointName, ms: number): void => {
     sleep = name => {
       if (name !== point) return undefined;
@@ -167,7 +167,7 @@ function setup(
   };
   const stateOf = (id: string): string | undefined => store.state.records.get(id)?.state;
   const cut = (value: boolean): void => void (isAway = value);
-  /** The ledger answers beats and hands out tasks, and accepts nothing new. */
+  /** The ledger answers heartbeats and gives out tasks, and accepts no new ones. */
   const fill = (value: boolean): void => void (isFull = value);
   return {
     time,
@@ -191,8 +191,8 @@ function setup(
   };
 }
 
-describe('a worker that cannot begin what it has taken', () => {
-  it('gives it back once, takes nothing while that lasts, and goes on then', async () => {
+describe('a worker that cannot begin a message it has taken', () => {
+  it('gives it back once, takes no other while the ledger is away, and goes on after that', async () => {
     const { time, queueing, calls, publish, cut, stateOf, end } = setup();
     await time.runUntil(1_000);
     cut(true);
@@ -208,7 +208,7 @@ describe('a worker that cannot begin what it has taken', () => {
     await end();
   });
 
-  it('waits for messages no more when it drains', async () => {
+  it('unsubscribes when it drains', async () => {
     const { time, calls, end } = setup();
     await time.runUntil(1_000);
     expect(calls.subscribed).toBe(1);
@@ -217,12 +217,12 @@ describe('a worker that cannot begin what it has taken', () => {
   });
 });
 
-describe('a ledger that beats and takes nothing new', () => {
+describe('a ledger that renews leases and accepts no new tasks', () => {
   it.each([
     ['due', {}],
     ['not due', { etaMs: 200_000 }],
   ])(
-    'has no message given back that is %s, and is asked about one before all others',
+    'keeps messages that are %s with the worker, which retries one of them before the others',
     async (_, at) => {
       const { time, queueing, calls, publishAll, fill, stateOf, finish, end } = setup();
       finish();
@@ -245,7 +245,7 @@ describe('a ledger that beats and takes nothing new', () => {
     },
   );
 
-  it('is brought nothing by a worker that starts meanwhile', async () => {
+  it('gets no messages from a worker that starts meanwhile', async () => {
     const { time, calls, publish, fill, stateOf, end } = setup();
     fill(true);
     const id = await publish();
@@ -257,7 +257,7 @@ describe('a ledger that beats and takes nothing new', () => {
     await end();
   });
 
-  it('has a message back at once from a worker that was taken for dead meanwhile', async () => {
+  it('makes a worker give a message back at once after it was declared dead', async () => {
     const { time, store, calls, publish, fill, stateOf, end } = setup();
     await time.runUntil(1_000);
     fill(true);
@@ -273,7 +273,7 @@ describe('a ledger that beats and takes nothing new', () => {
     await end();
   });
 
-  it('has a message back in half the time for which it knows what has ended, and then is brought none', async () => {
+  it('makes a worker give a message back after half of dedupWindow, and take no more', async () => {
     const { time, calls, publish, fill, end } = setup();
     await time.runUntil(1_000);
     fill(true);
@@ -288,8 +288,8 @@ describe('a ledger that beats and takes nothing new', () => {
   });
 });
 
-describe('a worker without a free place', () => {
-  it('leaves its queues to others when that lasts, and returns when it has one', async () => {
+describe('a worker without a free slot', () => {
+  it('unsubscribes from its queues after a second, and subscribes again when it has a free slot', async () => {
     const { time, calls, publish, finish, stateOf, end } = setup('commit', null, 0, true);
     for (let n = 0; n < 5; n++) await publish();
     await time.runUntil(900);
@@ -304,8 +304,8 @@ describe('a worker without a free place', () => {
   });
 });
 
-describe('the copy of a task that runs', () => {
-  it('stops no queue when its task is cancelled', async () => {
+describe('the message of a running task', () => {
+  it('is requeued without closing the subscription when its task is cancelled', async () => {
     const { time, store, queueing, calls, publish, finish, end } = setup();
     const id = await publish();
     await time.runUntil(1_500);
@@ -328,7 +328,7 @@ describe('the copy of a task that runs', () => {
     await end();
   });
 
-  it('is let go after ten minutes, and answered once', async () => {
+  it('is acknowledged after ten minutes, and only once', async () => {
     const { time, calls, publish, finish, end } = setup();
     await publish();
     await time.runUntil(599_000);
@@ -341,7 +341,7 @@ describe('the copy of a task that runs', () => {
     await end();
   });
 
-  it('is let go at once where the ledger is enough', async () => {
+  it('is acknowledged at once with ackOn: begin', async () => {
     const { time, queueing, calls, publish, stateOf, end } = setup('begin');
     const id = await publish();
     await time.runUntil(2_000);
@@ -352,7 +352,7 @@ describe('the copy of a task that runs', () => {
   });
 });
 
-describe('a task that comes back', () => {
+describe('a task that comes back to the ledger', () => {
   it('does not wait until the broker is empty', async () => {
     const { time, queueing, publish, comeBack, stateOf, end } = setup('commit', 20);
     for (let n = 0; n < 1_000; n++) await publish();
@@ -365,8 +365,8 @@ describe('a task that comes back', () => {
   });
 });
 
-describe('a worker that loses its incarnation while it tells the broker about a batch', () => {
-  it('enters no handler of that batch: others have its tasks', async () => {
+describe('a worker that loses its incarnation while it acknowledges a batch', () => {
+  it('calls no handler of that batch, because other workers own its tasks', async () => {
     const { time, store, entered, publishAll, hang, stateOf, end } = setup('commit', 10);
     const [known, taken] = [makeEnvelope({ queue: 'q' }), makeEnvelope({ queue: 'q' })];
     await publishAll([known]);
@@ -379,7 +379,7 @@ describe('a worker that loses its incarnation while it tells the broker about a 
     expect([record?.state, entered]).toEqual(['running', [`${known.id} 1`]]);
     await store.condemn({ kind: 'worker', worker: record?.worker ?? '' });
     await store.reap(10);
-    // Long enough for a beat to be refused.
+    // Long enough for a heartbeat to be refused.
     await time.runUntil(4_000);
     goOn();
     await time.runUntil(10_000);
@@ -389,9 +389,9 @@ describe('a worker that loses its incarnation while it tells the broker about a 
   });
 });
 
-describe('what a worker has taken ahead', () => {
+describe('messages that a worker has prefetched', () => {
   it.each(['drains', 'retires'] as const)(
-    'is given back at once when it %s, whatever still runs, and no more comes',
+    'are given back at once when it %s, while its tasks run on, and it takes no more',
     async how => {
       const kit = setup('commit', 1, 20_000);
       const { time, queueing, calls, entered, publish, lengthen, finish, stateOf, end } = kit;
@@ -415,7 +415,7 @@ describe('what a worker has taken ahead', () => {
 });
 
 describe('a worker that sleeps', () => {
-  it('between `begin` and the handler for longer than its lease enters it under the next epoch only', async () => {
+  it('between begin and handler for longer than its lease calls the handler under the next epoch only', async () => {
     const { time, entered, publish, sleepAt, finish, end } = setup();
     sleepAt('worker.begun-not-started', 2 * HOUR);
     const id = await publish();
@@ -426,7 +426,7 @@ describe('a worker that sleeps', () => {
   });
 
   it.each(['worker.committed-not-acked', 'worker.committed-not-followed'] as const)(
-    'at %s leaves what must follow to recovery, which may have sent it long ago',
+    'at %s leaves the follow-ups to recovery, which may have sent them meanwhile',
     async point => {
       const { time, store, calls, publishAll, sleepAt, finish, stateOf, end } = setup();
       finish();
@@ -449,7 +449,7 @@ describe('a message that the store refuses', () => {
   const refusal = (): Promise<never> => Promise.reject(new Error('ERR invalid bulk length'));
 
   it.each(['commit', 'begin'] as const)(
-    'is found and buried, and the others of its batch run (ackOn: %s)',
+    'is found and buried, and the other messages of its batch run (ackOn: %s)',
     async ackOn => {
       const { time, store, queueing, calls, entered, publishAll, end } = setup(ackOn, 10);
       const messages = Array.from({ length: 5 }, () => makeEnvelope({ queue: 'q' }));
@@ -471,7 +471,7 @@ describe('a message that the store refuses', () => {
     },
   );
 
-  it('is found among those that no handler is for, and the others are set aside', async () => {
+  it('is found among messages without a handler, and the others are set aside', async () => {
     const { time, store, queueing, publishAll, end } = setup('commit', 10);
     const messages = Array.from({ length: 3 }, () => makeEnvelope({ queue: 'q', name: 'unknown' }));
     const guilty = messages[1] as Envelope;
@@ -492,7 +492,7 @@ describe('a message that the store refuses', () => {
     await end();
   });
 
-  it('as a letter too is kept with its first bytes, also where it is not due yet', async () => {
+  it('is kept with its first bytes when the store refuses its dead letter too, also when it is not due yet', async () => {
     const { time, store, queueing, publishAll, end } = setup('commit', 10);
     const args = new TextEncoder().encode(`["${'x'.repeat(10_000)}"]`);
     const guilty = [

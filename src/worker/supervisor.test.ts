@@ -8,7 +8,7 @@ import { Supervisor, type Child } from './supervisor.ts';
 
 interface FakeChild extends Child {
   readonly startedAt: number;
-  readonly told: string[];
+  readonly received: string[];
   exit(how: string): void;
   wearOut(why: string): void;
   dismiss(): void;
@@ -16,7 +16,7 @@ interface FakeChild extends Child {
 
 const AWAY = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
 
-function setup(processes = 1, isDeaf = false) {
+function setup(processes = 1, ignoresDrain = false) {
   const time = new VirtualTime();
   const { clock } = time;
   let token = 0;
@@ -25,7 +25,7 @@ function setup(processes = 1, isDeaf = false) {
   const children: FakeChild[] = [];
   const reaped: string[] = [];
   const spawn = (process: string): Child => {
-    const told: string[] = [];
+    const received: string[] = [];
     let exit = (_how: string): void => undefined;
     let wearOut = (_why: string): void => undefined;
     let dismiss = (): void => undefined;
@@ -33,17 +33,17 @@ function setup(processes = 1, isDeaf = false) {
       process,
       pid: children.length,
       startedAt: time.nowMs,
-      told,
+      received,
       exited: new Promise<string>(resolve => void (exit = resolve)),
       worn: new Promise<string>(resolve => void (wearOut = resolve)),
       dismissed: new Promise<void>(resolve => void (dismiss = resolve)),
-      retire: () => void told.push('retire'),
+      retire: () => void received.push('retire'),
       drain: () => {
-        told.push('drain');
-        if (!isDeaf) exit('code 0');
+        received.push('drain');
+        if (!ignoresDrain) exit('code 0');
       },
       kill: () => {
-        told.push('kill');
+        received.push('kill');
         exit('SIGKILL');
       },
       exit: how => exit(how),
@@ -88,7 +88,7 @@ function setup(processes = 1, isDeaf = false) {
 }
 
 describe('a supervisor', () => {
-  it('reaps a child that died at once, and starts another, more slowly each time it dies young', async () => {
+  it('reaps the tasks of a dead child at once, and starts another one, later each time it dies soon', async () => {
     const { time, children, reaped, end } = setup();
     await time.runUntil(10);
     for (let deaths = 0; deaths < 8; deaths++) {
@@ -107,12 +107,12 @@ describe('a supervisor', () => {
     await end();
   });
 
-  it('replaces a child that is worn out while that goes on with what it has', async () => {
+  it('replaces a child that has reached its limits while that finishes its tasks', async () => {
     const { time, children, supervisor, reaped, end } = setup();
     await time.runUntil(20_000);
     children[0]?.wearOut('it has begun 100 tasks');
     await time.runUntil(21_000);
-    expect(children[0]?.told).toEqual(['retire']);
+    expect(children[0]?.received).toEqual(['retire']);
     expect(supervisor.children).toEqual(children.slice(0, 2));
     expect(reaped).toEqual([]);
     children[0]?.exit('code 0');
@@ -123,7 +123,7 @@ describe('a supervisor', () => {
     expect(children).toHaveLength(2);
   });
 
-  it('lets only one at a time go on behind a place, and the next work until then', async () => {
+  it('retires only one child at a time in each position', async () => {
     const { time, children, end } = setup();
     await time.runUntil(20_000);
     children[0]?.wearOut('old');
@@ -131,15 +131,15 @@ describe('a supervisor', () => {
     children[1]?.wearOut('old');
     await time.runUntil(60_000);
     expect(children).toHaveLength(2);
-    expect(children[1]?.told).toEqual([]);
+    expect(children[1]?.received).toEqual([]);
     children[0]?.exit('code 0');
     await time.runUntil(61_000);
-    expect(children[1]?.told).toEqual(['retire']);
+    expect(children[1]?.received).toEqual(['retire']);
     expect(children).toHaveLength(3);
     await end();
   });
 
-  it('starts another when one dies while it waits to be replaced', async () => {
+  it('starts another child when one dies while it waits to be replaced', async () => {
     const { time, children, end } = setup();
     await time.runUntil(20_000);
     children[0]?.wearOut('old');
@@ -151,22 +151,26 @@ describe('a supervisor', () => {
     await end();
   });
 
-  it('drains every child when it is stopped, those that were replaced too', async () => {
+  it('drains every child when it is stopped, also retired ones', async () => {
     const { time, children, end } = setup(2);
     await time.runUntil(20_000);
     children[0]?.wearOut('old');
     await time.runUntil(21_000);
     await end();
-    expect(children.map(child => child.told)).toEqual([['retire', 'drain'], ['drain'], ['drain']]);
+    expect(children.map(child => child.received)).toEqual([
+      ['retire', 'drain'],
+      ['drain'],
+      ['drain'],
+    ]);
   });
 
-  it('leaves the place of a dismissed child empty, keeps the others, and ends with the last', async () => {
+  it('does not replace a dismissed child, keeps the others, and ends with the last', async () => {
     const { time, children, supervisor, reaped, running } = setup(2);
     await time.runUntil(20_000);
     children[0]?.dismiss();
     await time.runUntil(40_000);
     expect(children).toHaveLength(2);
-    expect(children[0]?.told).toEqual(['drain']);
+    expect(children[0]?.received).toEqual(['drain']);
     expect(supervisor.children).toEqual([children[1]]);
     expect(reaped).toEqual([children[0]?.process]);
     children[1]?.dismiss();
@@ -175,7 +179,7 @@ describe('a supervisor', () => {
     expect(children).toHaveLength(2);
   });
 
-  it('tells a store that was away of a death when it is back, and looks for lost hosts again', async () => {
+  it('reaps a dead child when the store is back after an outage, and looks for expired workers again', async () => {
     const { time, children, reaped, looks, cut, end } = setup();
     await time.runUntil(10_000);
     const before = looks();
@@ -193,14 +197,14 @@ describe('a supervisor', () => {
     await end();
   });
 
-  it('kills a child that does not drain in its time', async () => {
+  it('kills a child that does not drain in time', async () => {
     const { time, children, stop, running } = setup(1, true);
     await time.runUntil(10);
     stop.abort();
     await time.runUntil(1_000);
-    expect(children[0]?.told).toEqual(['drain']);
+    expect(children[0]?.received).toEqual(['drain']);
     await time.runUntil(10_000);
-    expect(children[0]?.told).toEqual(['drain', 'kill']);
+    expect(children[0]?.received).toEqual(['drain', 'kill']);
     await running;
   });
 });

@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import type { VirtualTime } from '../../test/sim/virtual-time.ts';
 import { away, LEASE_MS, memoryWorker } from '../../test/support/memory-worker.ts';
 
-describe('a worker whose tasks have their effects in a database that is away', () => {
-  it('runs each of them now and then, spends no attempt, and goes on when it is back', async () => {
+describe('a worker whose effect database is away', () => {
+  it('retries its tasks with growing delays, spends no attempt, and finishes them when it is back', async () => {
     const { time, store, worker, effects, seen, told, arrive, finish } = memoryWorker();
     finish();
     Object.assign(seen, { epoch: 0 });
@@ -13,7 +13,7 @@ describe('a worker whose tasks have their effects in a database that is away', (
     const stop = new AbortController();
     const running = worker.run(stop.signal);
     await time.runUntil(20_000);
-    // As often as delays of 0.5, 1, 2, 4 and 8 s let it, less by chance.
+    // As often as random delays up to 0.5, 1, 2, 4 and 8 s allow.
     expect(effects.asked).toBeLessThanOrEqual(20 * 8);
     expect(told.filter(event => event.startsWith('task:released'))).toHaveLength(effects.asked);
     effects.isAway = false;
@@ -26,8 +26,8 @@ describe('a worker whose tasks have their effects in a database that is away', (
   });
 });
 
-describe('a worker whose beats are not answered', () => {
-  it('aborts its handlers before its lease is over, begins nothing, and gives them back when the store is there again', async () => {
+describe('a worker whose heartbeats are not answered', () => {
+  it('aborts its handlers before its lease ends, begins no tasks, and releases its runs when the store is back', async () => {
     const { time, store, worker, aborts, arrive, cut } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
@@ -36,7 +36,7 @@ describe('a worker whose beats are not answered', () => {
     expect(store.state.records.get(id)?.state).toBe('running');
     cut(true);
     await time.runUntil(2_000 + LEASE_MS);
-    // The last answered beat was sent at 2 s: the abort comes within its lease, with the margin to spare.
+    // The last answered heartbeat was sent at 2 s: the abort comes a margin before that lease ends.
     expect(aborts).toHaveLength(1);
     expect(aborts[0]).toBeGreaterThan(2_500);
     expect(aborts[0]).toBeLessThanOrEqual(2_000 + LEASE_MS - 1_000);
@@ -51,7 +51,7 @@ describe('a worker whose beats are not answered', () => {
     expect(store.state.records.get(id)?.state).toBe('waiting');
   });
 
-  it('beats on when the store is back within its lease, and nobody notices', async () => {
+  it('keeps its incarnation and its runs when the store is back within its lease', async () => {
     const { time, store, worker, aborts, arrive, cut, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
@@ -80,11 +80,11 @@ describe('a worker whose beats are not answered', () => {
   });
 });
 
-describe('an answer of the store that comes late', () => {
+describe('a late answer of the store', () => {
   const late = <T>(time: VirtualTime, ms: number, answer: T): Promise<T> =>
     new Promise(resolve => void time.after(ms, () => resolve(answer)));
 
-  it('to a begin is waited for: what it brings is not taken for forgotten by a beat meanwhile', async () => {
+  it('to a begin is awaited: a heartbeat meanwhile does not release its tasks as unknown', async () => {
     const { time, store, worker, arrive, handling } = memoryWorker();
     const begin = store.begin.bind(store);
     store.begin = async request => await late(time, 2_500, await begin(request));
@@ -99,7 +99,7 @@ describe('an answer of the store that comes late', () => {
     await running;
   });
 
-  it('to a beat says nothing of what was begun since it was asked', async () => {
+  it('to a heartbeat does not abort a run that was begun after the request', async () => {
     const { time, store, worker, aborts, arrive, handling } = memoryWorker();
     const renew = store.renew.bind(store);
     store.renew = async name => await late(time, 500, await renew(name));
@@ -114,7 +114,7 @@ describe('an answer of the store that comes late', () => {
     await running;
   });
 
-  it('or never keeps nobody from leaving', async () => {
+  it('or a missing one does not keep the worker from ending', async () => {
     const { time, worker, arrive, finish, cut } = memoryWorker();
     const stop = new AbortController();
     await arrive();
@@ -131,7 +131,7 @@ describe('an answer of the store that comes late', () => {
 });
 
 describe('a run whose task was taken away', () => {
-  it('is aborted by the first beat that is refused', async () => {
+  it('is aborted by the first heartbeat that is refused', async () => {
     const { time, store, worker, aborts, arrive, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
@@ -145,7 +145,7 @@ describe('a run whose task was taken away', () => {
     await running;
   });
 
-  it('tells of no end: whoever ends the task tells it, once', async () => {
+  it('emits no end: only the run that ends the task emits it, once', async () => {
     const { time, store, worker, told, commits, arrive, finish, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const id = await arrive();
@@ -165,8 +165,8 @@ describe('a run whose task was taken away', () => {
   });
 });
 
-describe('a run that has passed a door', () => {
-  /** Runs to its end through a door that has seen this epoch. */
+describe('a run that has used its effect-once door', () => {
+  /** Runs to its end through a door whose fence has this epoch. */
   async function pass(epoch: number) {
     const { time, store, worker, seen, commits, committed, arrive, finish } = memoryWorker();
     seen.epoch = epoch;
@@ -181,7 +181,7 @@ describe('a run that has passed a door', () => {
     return { epoch: store.state.records.get(id)?.epoch, commits, committed };
   }
 
-  it('commits under the epoch it has since, where that has lifted it', async () => {
+  it('commits under its new epoch when the door has raised it', async () => {
     expect(await pass(10)).toMatchObject({
       epoch: 11,
       commits: ['ok'],
@@ -189,7 +189,7 @@ describe('a run that has passed a door', () => {
     });
   });
 
-  it('commits as it was begun where that has only asked: the ledger need not read its record', async () => {
+  it('commits as it was begun when the door has only checked, so that the ledger need not read its record', async () => {
     const { epoch, commits, committed } = await pass(0);
     expect([epoch, commits]).toEqual([1, ['ok']]);
     expect(committed[0]).toHaveProperty('envelope');
@@ -197,13 +197,13 @@ describe('a run that has passed a door', () => {
 });
 
 describe('a run that the store lists and the worker does not know', () => {
-  it('is given back: a living process keeps nothing that nobody runs', async () => {
+  it('is released, so that its task is begun again', async () => {
     const { time, store, worker, arrive, ownerOf } = memoryWorker();
     const stop = new AbortController();
     const first = await arrive();
     const running = worker.run(stop.signal);
     await time.runUntil(500);
-    // Like a begin of which neither the reply nor a repeat came through.
+    // Like a begin whose reply was lost and whose repetition was lost too.
     const second = await arrive('two');
     const ghost = { run: 'ghost', queues: ['default'], limit: 1, suspects: 1, messages: [] };
     await store.begin({ worker: ownerOf(first), ...ghost, crashBudgets: { '*': 5 } });
@@ -217,8 +217,8 @@ describe('a run that the store lists and the worker does not know', () => {
   });
 });
 
-describe('a run that breaks off by an error that is not its handler’s', () => {
-  it('counts as a crash: a task that does so every time ends as a dead letter, and others go on', async () => {
+describe('a run that fails with an error outside its handler', () => {
+  it('counts as a crash: a task that fails so every time becomes a dead letter, and other tasks go on', async () => {
     const { time, store, worker, arrive, finish } = memoryWorker();
     const stop = new AbortController();
     const broken = await arrive('broken');
@@ -240,7 +240,7 @@ describe('a run that breaks off by an error that is not its handler’s', () => 
 });
 
 describe('a worker whose queue is paused', () => {
-  it('begins nothing more within a second, lets go on what runs, and begins again when it is resumed', async () => {
+  it('stops beginning tasks within a second, lets running ones finish, and begins again when it is resumed', async () => {
     const { time, store, control, worker, aborts, arrive } = memoryWorker();
     const stop = new AbortController();
     const running = worker.run(stop.signal);
@@ -263,7 +263,7 @@ describe('a worker whose queue is paused', () => {
 });
 
 describe('a worker that drains', () => {
-  it('commits nothing whose result may not be kept for duplicates, and gives it back', async () => {
+  it('does not commit a run whose result cannot be stored for duplicates, and releases it', async () => {
     const { time, store, keys, worker, arrive, finish, forceStop } = memoryWorker(
       30_000,
       '1h',
@@ -285,7 +285,7 @@ describe('a worker that drains', () => {
     expect(store.state.records.get(id)).toMatchObject({ state: 'waiting', failures: 0 });
   });
 
-  it('gives back at once what still runs when it is told a second time', async () => {
+  it('releases running tasks at once at the second signal', async () => {
     const { time, store, worker, aborts, arrive, forceStop } = memoryWorker(30_000);
     const stop = new AbortController();
     const id = await arrive();

@@ -32,8 +32,8 @@ afterAll(async () => {
   await redis.dispose();
 });
 
-/** Where limits are kept, and the variables that say so to other processes. */
-const PLACES: Readonly<Record<string, () => Readonly<Record<string, string>>>> = {
+/** The stores of limits, and the variables that name them to other processes. */
+const STORES: Readonly<Record<string, () => Readonly<Record<string, string>>>> = {
   PostgreSQL: () => ({}),
   Redis: () => ({ OUTLAST_BROKER_URL: redis.url }),
 };
@@ -49,7 +49,7 @@ function connect(env: Readonly<Record<string, string>>): Outlast<PoolClient> {
   return outlast;
 }
 
-/** One push that was let in: the store decided at some moment between the two, by the clock of this machine. */
+/** One admitted push: the store decided at some moment between the two, by the clock of this machine. */
 interface LetIn {
   readonly from: number;
   readonly to: number;
@@ -75,23 +75,23 @@ function startClients(more: Readonly<Record<string, string>>): Clients {
     refusals: 0,
   };
   createInterface({ input: child.stdout }).on('line', line => {
-    const said = JSON.parse(line) as LetIn | string;
-    if (said === 'refused') clients.refusals += 1;
-    if (typeof said === 'object') clients.letIn.push(said);
+    const report = JSON.parse(line) as LetIn | string;
+    if (report === 'refused') clients.refusals += 1;
+    if (typeof report === 'object') clients.letIn.push(report);
   });
   return clients;
 }
 
-describe.each(Object.entries(PLACES))(
+describe.each(Object.entries(STORES))(
   '64 clients of %s, two of four processes killed',
   (_, envOf) => {
-    it('are never let in more often than the limit, in any window, and nothing stays taken', async () => {
+    it('never exceed the rate in any window, and no share of it stays taken', async () => {
       const outlast = connect(envOf());
       const all = Array.from({ length: 4 }, () => startClients(envOf()));
       await Promise.all(all.map(({ ready }) => ready));
       const exits = all.map(({ child }) => once(child, 'exit'));
       for (const { child } of all) child.stdin?.write('go\n');
-      // After they were let in for the first time: what they took and did not say is taken all the same.
+      // After their first admission: a killed client keeps what it took without reporting it.
       for (const { child, letIn } of all.slice(0, 2)) {
         await until(async () => letIn.length > 0);
         child.kill('SIGKILL');
@@ -106,7 +106,7 @@ describe.each(Object.entries(PLACES))(
       expect(most).toBeLessThanOrEqual(40);
       expect(letIn.length).toBeGreaterThan(20);
       expect(all.reduce((sum, { refusals }) => sum + refusals, 0)).toBeGreaterThan(0);
-      // Time brings back all of it, whoever died: a whole burst is there again.
+      // Everything is available again after some time, whichever process died: a whole burst.
       await until(async () => {
         const figures = await createAdmin(outlast).admission();
         return figures.find(({ key }) => key === 'task:chaos.limited')?.available === 10;
@@ -115,14 +115,14 @@ describe.each(Object.entries(PLACES))(
   },
 );
 
-describe.each(Object.entries(PLACES))('two fleets of workers on %s, some killed', (_, envOf) => {
+describe.each(Object.entries(STORES))('two fleets of workers on %s, some killed', (_, envOf) => {
   const crowd = task('chaos.crowd', {
     input: unchecked<number>(),
     queue: 'chaos',
     admission: { concurrency: 3 },
   });
 
-  it('never run more of a task at once than its limit, and leave no place behind', async () => {
+  it('never exceed the concurrency limit of a task, and leave no reservation behind', async () => {
     const outlast = connect(envOf());
     const env = { ...envOf(), OUTLAST_WORKER_PROCESSES: '2' };
     const fleets = [kit.start('worker', env), kit.start('worker', env)];
@@ -152,7 +152,7 @@ describe.each(Object.entries(PLACES))('two fleets of workers on %s, some killed'
     );
     const runs = spans.map(({ pid, from, to }) => ({
       from: from.getTime(),
-      // Who was killed ran until then at the latest.
+      // A killed process ran until then at the latest.
       to: to?.getTime() ?? killed.get(pid) ?? Infinity,
     }));
     const together = runs.map(

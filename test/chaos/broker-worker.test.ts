@@ -29,14 +29,14 @@ const projectOn = (queue: string) => ({
     });`,
 });
 
-interface Place {
+interface Servers {
   readonly broker: string;
   /** How many messages the broker still has. */
   depth(queue: string): Promise<number>;
   close(): Promise<void>;
 }
 
-async function onRabbit(): Promise<Place> {
+async function onRabbit(): Promise<Servers> {
   const rabbit = await RabbitInspector.connect();
   return {
     broker: rabbitmqUrl(),
@@ -46,7 +46,7 @@ async function onRabbit(): Promise<Place> {
 }
 
 /** Ledger and results are there too. */
-async function onRedis(): Promise<Place> {
+async function onRedis(): Promise<Servers> {
   const server = await startRedis();
   const redis = await RedisConnection.open({ url: server.url, role: 'broker', name: 'test' });
   return {
@@ -66,24 +66,24 @@ describe.each([
   const queue = unique('queue');
   let database: MigratedDatabase;
   let project: CliProject;
-  let place: Place;
+  let servers: Servers;
 
   beforeAll(async () => {
-    [database, place] = [await migratedDatabase('brokerworker'), await open()];
+    [database, servers] = [await migratedDatabase('brokerworker'), await open()];
     await database.pool.query('create table run (id text, resurrections int)');
     project = new CliProject(projectOn(queue), {
       OUTLAST_DATABASE_URL: database.url,
-      OUTLAST_BROKER_URL: place.broker,
+      OUTLAST_BROKER_URL: servers.broker,
     });
   });
 
   afterAll(async () => {
     await project.dispose();
-    await place.close();
+    await servers.close();
     await database.dispose();
   });
 
-  it('killed in the middle of its tasks: the broker delivers copies, and the ledger brings the tasks back', async () => {
+  it('killed while it runs tasks gets copies redelivered, and the ledger brings the tasks back', async () => {
     const relay = project.start(['relay']);
     const worker = project.start(['worker']);
     const ids: string[] = [];
@@ -93,15 +93,15 @@ describe.each([
       );
     const ended = await Promise.all(ids.map(id => project.run('result', id, '--wait', '20')));
     for (const { code } of ended) expect(code).toBe(0);
-    // The copies that the broker delivered again were acknowledged, and none of them ran.
-    await until(async () => (await place.depth(queue)) === 0);
+    // The redelivered copies were acknowledged, and none of them ran.
+    await until(async () => (await servers.depth(queue)) === 0);
     const { rows: runs } = await database.pool.query<{ id: string; resurrections: number }>(
       'select id, resurrections from run order by id, resurrections',
     );
     expect(new Set(runs.map(({ id }) => id))).toEqual(new Set(ids));
-    // Of those that a neighbour took with it before they had written anything there is no first line.
+    // Tasks whose process was killed by a neighbour before they wrote anything have no first line.
     expect(runs.some(({ resurrections }) => resurrections === 0)).toBe(true);
-    // One that comes late may take a neighbour with it that runs again already.
+    // A late first run may kill a neighbour that runs again already.
     const again = runs.filter(({ resurrections }) => resurrections > 0);
     expect(new Set(again.map(({ id }) => id))).toEqual(new Set(ids));
     // No copy ran beside them.

@@ -10,7 +10,7 @@ import { faultEnv } from '../support/fault-env.ts';
 const REPO = fileURLToPath(new URL('../../', import.meta.url));
 const PROJECT = join(REPO, 'test/chaos/project');
 
-/** A database with ledgers of what really ran, and real processes on it. */
+/** A database with tables of what really ran, and real processes on it. */
 export class ChaosKit {
   readonly database: MigratedDatabase;
   readonly #folder = mkdtempSync(join(tmpdir(), 'outlast-chaos-'));
@@ -31,7 +31,7 @@ export class ChaosKit {
     return new ChaosKit(database);
   }
 
-  /** The variable that arms one fault, and a look at whether it has happened. */
+  /** The variable that arms one fault, and a check whether it has happened. */
   arm(
     name: FaultPointName,
     action: 'kill' | 'stop' = 'kill',

@@ -33,7 +33,7 @@ describe.each([
     },
   );
 
-  it('a worker that computes for ever is killed after maxBlock, and its task is dead when its budget is spent', async () => {
+  it('a worker that computes for ever is killed after maxBlock, and its task is dead when its crash budget is spent', async () => {
     const dormitory = await Dormitory.open(await open());
     const sent = await dormitory.outlast.push(compute, {}, { queue: 'compute' });
     for (let process = 1; process <= 2; process++) {

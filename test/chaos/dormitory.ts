@@ -15,8 +15,8 @@ const PROGRAM = fileURLToPath(new URL('../../bin/outlast.js', import.meta.url));
 /** As in `sleeper.mjs`. */
 export const LEASE_MS = 2_000;
 
-/** What a configuration names beside the database. */
-export interface Place {
+/** The options of a configuration besides the database. */
+export interface Servers {
   readonly broker?: string;
   readonly ledger?: string;
 }
@@ -28,32 +28,35 @@ export async function ownRedis(): Promise<string> {
   return redis.url;
 }
 
-/** A database with notes of what ran, relay and recovery here, and worker processes (`sleeper.mjs`) that may be put to sleep. */
+/**
+ * A database with a record of what ran, relay and recovery in this process, and worker processes (`sleeper.mjs`) that
+ * may be put to sleep.
+ */
 export class Dormitory {
   readonly outlast: Outlast;
   readonly database: MigratedDatabase;
-  readonly #place: Place;
+  readonly #servers: Servers;
   readonly #folder = mkdtempSync(join(tmpdir(), 'outlast-sleep-'));
 
-  private constructor(database: MigratedDatabase, place: Place) {
+  private constructor(database: MigratedDatabase, servers: Servers) {
     this.database = database;
-    this.#place = place;
+    this.#servers = servers;
     this.outlast = createOutlast({
       database: database.url,
-      ...place,
+      ...servers,
       worker: { lease: `${LEASE_MS}ms`, beat: '300ms' },
     });
   }
 
-  /** `recovers` false: nobody brings back what the dead were running until `recover` is called. */
-  static async open(place: Place, { recovers = true } = {}): Promise<Dormitory> {
+  /** `recovers` false: the tasks of dead processes are not brought back until `recover` is called. */
+  static async open(servers: Servers, { recovers = true } = {}): Promise<Dormitory> {
     const database = await migratedDatabase('sleepers');
     for (const table of ['run', 'effect']) {
       await database.pool.query(
         `create table ${table} (task_id text not null, name text not null, epoch bigint not null)`,
       );
     }
-    const dormitory = new Dormitory(database, place);
+    const dormitory = new Dormitory(database, servers);
     onTestFinished(async () => {
       await dormitory.outlast.close();
       await database.dispose();
@@ -80,7 +83,7 @@ export class Dormitory {
     return this.#spawn([SCRIPT], point, { SLEEPER_QUEUES: queues.join(','), ...extra });
   }
 
-  /** A resurrector of which the same is true. It brings tasks back one by one. */
+  /** The same for a resurrector, which brings tasks back one by one. */
   startReaper(point: FaultPointName, action: 'kill' | 'stop'): ChildProcess {
     return this.#spawn([PROGRAM, 'resurrector'], point, {
       action,
@@ -96,7 +99,7 @@ export class Dormitory {
     point: FaultPointName | undefined,
     { action = 'stop', ...extra }: Readonly<Record<string, string>>,
   ): ChildProcess {
-    const { broker, ledger } = this.#place;
+    const { broker, ledger } = this.#servers;
     const child = spawn(process.execPath, args, {
       env: {
         ...process.env,

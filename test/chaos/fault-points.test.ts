@@ -20,7 +20,7 @@ interface Input {
   readonly fails?: boolean;
   readonly waits?: boolean;
   readonly saves?: boolean;
-  /** Later runs go on when this file is there. */
+  /** Later runs continue when this file exists. */
   readonly until?: string;
 }
 const effect = task('chaos.effect', {
@@ -61,16 +61,16 @@ const send = (
 
 interface Scenario {
   readonly point: FaultPointName;
-  /** What the task must be asked to do so that the point is reached. */
+  /** The input that makes the task reach the point. */
   readonly input?: Input;
   readonly options?: SendOptions;
-  /** Runs that the ledger gave out: one more where the first was lost before it was settled. */
+  /** Runs that were begun: one more where the first was lost before it was settled. */
   readonly epochs: readonly number[];
 }
 
 /** A worker process dies at the point; the next one, started by its supervisor, finishes. */
 const WORKER_DIES: readonly Scenario[] = [
-  // It leaves a place behind, of which there is one: the next run finds it taken, and by whom.
+  // It leaves the only reservation behind: the next run finds it taken, and its owner.
   { point: 'worker.admitted-not-run', options: { tenant: 'narrow' }, epochs: [2] },
   { point: 'worker.begun-not-started', epochs: [2] },
   { point: 'door.fenced', epochs: [2] },
@@ -83,8 +83,11 @@ const WORKER_DIES: readonly Scenario[] = [
   { point: 'heartbeat.renewed', input: { waits: true }, epochs: [2] },
 ];
 
-/** Killed in sleepers.test.ts, with a broker apart. */
-const APART: readonly FaultPointName[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
+/** Killed in sleepers.test.ts, with a separate broker. */
+const SEPARATE_BROKER: readonly FaultPointName[] = [
+  'worker.taken-not-begun',
+  'worker.committed-not-acked',
+];
 /** Killed in relay-faults.test.ts, with outbox and broker in different databases. */
 const RELAY: readonly FaultPointName[] = [
   'relay.claimed',
@@ -100,7 +103,7 @@ const RECEIPTS: readonly FaultPointName[] = ['relay.looked-not-settled'];
 const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
 /** Killed in celery-chords.test.ts, with a real Celery. */
 const CHORDS: readonly FaultPointName[] = ['chord.told-not-acked'];
-/** Killed in in-part.test.ts, with a broker apart. */
+/** Killed in in-part.test.ts, with a separate broker. */
 const IN_PART: readonly FaultPointName[] = ['ledger.begun-in-part', 'ledger.committed-in-part'];
 /** Killed in move.test.ts. */
 const MOVES: readonly FaultPointName[] = [
@@ -116,10 +119,10 @@ const OTHERS: readonly FaultPointName[] = [
   'reaper.mid-chunk',
 ];
 
-it('covers every fault point there is', () => {
+it('covers every fault point', () => {
   const covered = [
     ...WORKER_DIES.map(({ point }) => point),
-    ...APART,
+    ...SEPARATE_BROKER,
     ...RELAY,
     ...RECEIPTS,
     ...KEYS,
@@ -156,7 +159,7 @@ describe('a worker process killed', () => {
     },
   );
 
-  it('in mid-drain, before it released: its task comes back', async () => {
+  it('in the middle of a drain, before it released: its task comes back', async () => {
     const fault = kit.arm('worker.drain-before-release');
     const supervisor = kit.start('worker', fault.env);
     const sent = await send({ waits: true });
@@ -172,9 +175,9 @@ describe('a worker process killed', () => {
 
 describe('a reaper killed', () => {
   it.each(['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const)(
-    'at %s: another goes on, the incarnation is closed',
+    'at %s: another reaper continues, and the incarnation is closed',
     async point => {
-      // Only the supervisor may find them, or there is nothing left of the chunk to die in.
+      // Only the supervisor may find them; otherwise no chunk is left to die in.
       await services.pop()?.stop();
       const fault = kit.arm(point);
       const supervisor = kit.start('worker', fault.env);
@@ -196,7 +199,7 @@ describe('a reaper killed', () => {
 
 describe('a reaper asleep', () => {
   it.each(['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const)(
-    'at %s takes nothing from those who run the tasks when it wakes',
+    'at %s takes nothing from the workers that run the tasks when it wakes',
     async point => {
       await services.pop()?.stop();
       const fault = kit.arm(point, 'stop');
@@ -226,7 +229,7 @@ describe('a reaper asleep', () => {
 });
 
 describe('a supervisor killed together with its processes', () => {
-  it('leaves a lease that ends: another host has the task then, and its effect is had once', async () => {
+  it('leaves a lease that expires: another host runs the task then, and its effect happens once', async () => {
     const gone = kit.start('worker');
     const sent = await send({ waits: true });
     const pid = await kit.runnerOf(sent.id);
@@ -240,7 +243,7 @@ describe('a supervisor killed together with its processes', () => {
 });
 
 describe('an endless loop', () => {
-  it('is declared stuck after maxBlock, killed, and dead when the budget is spent', async () => {
+  it('is declared stuck after maxBlock, killed, and dead when the crash budget is spent', async () => {
     const supervisor = kit.start('worker', { OUTLAST_WORKER_MAX_BLOCK: '600ms' });
     const endless = task('chaos.endless', { input: unchecked<object>(), queue: 'chaos' });
     const sent = await outlast.transaction(tx => outlast.send(tx, endless, {}));

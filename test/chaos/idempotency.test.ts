@@ -70,13 +70,13 @@ const isInsideDoor = async (): Promise<boolean> => {
 };
 
 describe('duplicates whose worker processes are killed', () => {
-  it('before, inside and after the effect have it once, and all of them have its result', async () => {
+  it('before, inside and after the effect have it once, and all of them get its result', async () => {
     const supervisors = [kit.start('worker'), kit.start('worker')];
     const input = { order: '17', stages: true };
     const handles = await Promise.all(Array.from({ length: DUPLICATES }, () => send(input)));
     for (let stage = 1; stage <= 3; stage++) {
       const pid = await until(async () => (await rows('run', handles))[stage - 1]?.pid);
-      // Inside the door nobody sees the effect, but everybody that a session has one open.
+      // Inside the door the effect is not visible, but the open session is.
       if (stage === 2) await until(isInsideDoor);
       if (stage === 3) await until(async () => (await rows('effect', handles)).length);
       process.kill(pid, 'SIGKILL');
@@ -95,7 +95,7 @@ describe('duplicates whose worker processes are killed', () => {
     for (const supervisor of supervisors) await kit.stop(supervisor);
   });
 
-  it('between the kept result and the commit: the next run commits it and has no further effect', async () => {
+  it('between the stored result and the commit: the next run commits it without another effect', async () => {
     const fault = kit.arm('worker.kept-not-committed');
     const supervisor = kit.start('worker', fault.env);
     const sent = await send({ order: '18' });
@@ -108,7 +108,7 @@ describe('duplicates whose worker processes are killed', () => {
     await kit.stop(supervisor);
   });
 
-  it('between the death of the holder and the end of its key: one that waits takes the key over', async () => {
+  it('between the death of the holder and the end of its key: a waiting task takes the key over', async () => {
     const fault = kit.arm('worker.ended-not-freed');
     const supervisor = kit.start('worker', fault.env);
     const handles = [

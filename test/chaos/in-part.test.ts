@@ -6,12 +6,12 @@ import { task, unchecked, type TaskHandle } from '../../dist/index.js';
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
+import { Dormitory, LEASE_MS, ownRedis, type Servers } from './dormitory.ts';
 
 const effect = task('sleep.effect', {
   input: unchecked<{
     meets?: string;
-    /** Whoever gets the task after the first goes on when this file is there. */
+    /** Later runs of the task continue when this file exists. */
     heirWaits?: string;
     isBare?: boolean;
     filling?: string;
@@ -25,9 +25,9 @@ interface Half {
   readonly queue: string;
   readonly child: ChildProcess;
   readonly sent: readonly Sent[];
-  /** Those of them that others run by the time it wakes. */
+  /** Those of them that other workers run by the time it wakes. */
   readonly lost: readonly Sent[];
-  /** Lets others end what they run. */
+  /** Lets other workers end what they run. */
   readonly goOn: () => void;
   readonly cancelled: readonly Sent[];
 }
@@ -35,7 +35,7 @@ interface Half {
 type Action = 'kill' | 'stop';
 type Arrange = (dormitory: Dormitory, action: Action) => Promise<Half>;
 
-/** Half of what waits for the process has a record already, so a batch is not begun by the short step alone. */
+/** Half of the messages for the process have a record already, so the short step alone does not begin a batch. */
 const beginInPart: Arrange = async (dormitory, action) => {
   const point = 'ledger.begun-in-part';
   const queue = unique('queue');
@@ -65,7 +65,7 @@ const commitInPart =
     const [meets, heirWaits] = ['meets', 'heir'].map(name =>
       dormitory.fileOf(point, action, name),
     ) as [string, string];
-    // It has its effect beside the door: what the short step has ended must not run again.
+    // It has its effect outside the door: a task that the short step has ended must not run again.
     const plain = await dormitory.outlast.push(effect, { meets, isBare: true }, { queue });
     const filling = isTaken ? '' : 'x'.repeat(2_000);
     const other = await dormitory.outlast.push(effect, { meets, heirWaits, filling }, { queue });
@@ -83,7 +83,7 @@ const commitInPart =
 
 const TIERS: readonly {
   readonly tier: string;
-  readonly open: () => Promise<Place>;
+  readonly open: () => Promise<Servers>;
   readonly arrange: readonly Arrange[];
 }[] = [
   {
@@ -104,7 +104,7 @@ async function audit(dormitory: Dormitory, { sent, cancelled }: Half): Promise<v
     const found = await tasks.inspect(id);
     const done = found?.history.filter(({ step }) => step === 'done') ?? [];
     expect([found?.state, done.length]).toEqual(['done', 1]);
-    // The run that ended it is the last that was given out: nobody commits for one that was taken away.
+    // The run that ended the task is the last one that was begun: no commit for a run that was taken away.
     expect(done[0]?.epoch).toBe(found?.epoch);
     expect(await dormitory.epochsOf('effect', id)).toHaveLength(1);
   }

@@ -52,7 +52,7 @@ async function open(tier: { readonly broker?: string }): Promise<Stores> {
 interface Leaving {
   readonly from: string;
   readonly point: FaultPointName;
-  /** The broker of before; null: it was the database alone, and is Redis now. */
+  /** The old broker; null: it was the database alone, and is Redis now. */
   readonly broker: () => string | null;
 }
 
@@ -75,7 +75,7 @@ const MORE: readonly Leaving[] = [
   { ...ALONE, point: 'move.tasks-in-not-ended' },
 ];
 
-/** Tasks in the store that is left, and the command that leaves it. */
+/** Tasks in the store that is left, and the command that moves them. */
 async function leave({ broker, point }: Leaving) {
   const queue = unique('queue');
   const old = broker();
@@ -125,7 +125,7 @@ describe('a move', () => {
   );
 
   it.each(isLong ? [MESSAGES_IN, EMPTIED, MID_END, ...MORE] : [MESSAGES_IN, EMPTIED])(
-    'out of $from, asleep at $point, takes nothing twice when it wakes after another one',
+    'out of $from, asleep at $point, takes nothing twice when it wakes after another move',
     async leaving => {
       const { start, moved, expected } = await leave(leaving);
       const fault = arm(leaving.point, 'stop');
@@ -139,9 +139,9 @@ describe('a move', () => {
   );
 });
 
-describe('giving back what a worker refused', () => {
+describe('handing a refused task back to the broker', () => {
   it.each(['kill', 'stop'] as const)(
-    'with a %s between the broker and the ledger has the task run once',
+    'with a %s between broker and ledger runs the task once',
     async action => {
       const queue = unique('queue');
       const loose = { args: unchecked<unknown[]>(), kwargs: unchecked<object>() };

@@ -21,7 +21,7 @@ const KILLS = 12;
 /** Short, so that a death is noticed within the test; pauses are longer. */
 const LEASE_MS = 400;
 
-it('loses no element to consumers that are killed or paused at any moment, or to restarts', async () => {
+it('loses no message to consumers that are killed or paused at any moment, or to restarts', async () => {
   const server = await startRedis(['--appendonly', 'yes']);
   onTestFinished(() => server.dispose());
   const folder = mkdtempSync(join(tmpdir(), 'redis-consumers-'));
@@ -45,7 +45,7 @@ it('loses no element to consumers that are killed or paused at any moment, or to
   const publish = async (): Promise<void> => {
     for (let n = 0; n < BATCH; n++) messages.push(makeEnvelope({ queue, priority: n % 10 }));
     const batch = messages.slice(-BATCH);
-    // What the restarting server did not confirm is published again: copies are allowed, gaps are not.
+    // Messages that the restarting server did not confirm are published again: copies are allowed, gaps are not.
     await until(async () => (await broker.publish(batch)).every(isConfirmed));
   };
   const { lists, heldPrefix } = queueKeys(queue, false);
@@ -59,7 +59,7 @@ it('loses no element to consumers that are killed or paused at any moment, or to
   for (let kill = 0; kill < KILLS; kill++) {
     await publish();
     await until(held);
-    // Not a wait for something to happen: the moment is meant to be any.
+    // Not a wait for an event: the moment is meant to be random.
     await delay(Math.random() * 20);
     const [victim] = [...children];
     if (kill % 4 === 3) {
@@ -76,7 +76,7 @@ it('loses no element to consumers that are killed or paused at any moment, or to
 
   const delivered = (): Set<string> => new Set(readFileSync(file, 'utf8').split('\n'));
   await until(async () => ids(messages).every(id => delivered().has(id)));
-  // Then nothing is left anywhere: what the dead held was put back, delivered and acknowledged.
+  // In the end nothing is left: the messages of dead consumers were put back, delivered and acknowledged.
   const waiting = (): Promise<unknown> =>
     withRedis(server.url, redis => redis.command('exists', ...lists)).catch(() => null);
   await until(async () => (await held()) === 0 && (await waiting()) === 0);

@@ -64,7 +64,7 @@ afterAll(async () => {
 /** The run that committed: one more than the first where that was lost before it was settled. */
 const SCENARIOS: readonly { readonly point: FaultPointName; readonly run: number }[] = [
   { point: 'worker.taken-not-begun', run: 1 },
-  // Here the broker's copy is not let go either: it comes back, and is answered by the ledger.
+  // Here the copy at the broker is not acknowledged either: it comes back, and the ledger answers for it.
   { point: 'worker.begun-not-started', run: 2 },
   { point: 'worker.ran-not-committed', run: 2 },
   { point: 'worker.committed-not-followed', run: 1 },

@@ -35,12 +35,12 @@ afterAll(async () => {
   await broker.dispose();
 });
 
-/** An outbox of its own for each test: they wait for leases, and can do so side by side. */
+/** A separate outbox for each test: they wait for leases, and can do so concurrently. */
 interface Outbox {
   readonly url: string;
   send(calls: readonly Call[]): Promise<readonly { readonly id: string }[]>;
   isEmpty(): Promise<boolean>;
-  /** Where the ledger is that a relay without a broker moves its rows to. */
+  /** The database of the ledger that a relay without a broker moves its rows to. */
   readonly ledger: MigratedDatabase;
   /** Everything that a write to a claimed row changes. */
   versions(): Promise<unknown>;
@@ -73,7 +73,7 @@ async function inPostgres(): Promise<Outbox> {
 async function inMariadb(): Promise<Outbox> {
   const database = await migratedMariadb('outbox');
   const { url, pool } = database;
-  // MariaDB shows no version of a row: a trigger counts what is written to it.
+  // MariaDB has no visible row version: a trigger counts the writes.
   await pool.query('create table touched (id bigint not null)');
   for (const event of ['update', 'delete'])
     await pool.query(
@@ -107,7 +107,7 @@ async function inMariadb(): Promise<Outbox> {
 /** A relay whose outbox and broker are different databases, so that it must claim, publish and settle. */
 function startRelay(outbox: Pick<Outbox, 'url'>, fault: string): ChildProcess {
   const config = join(REPO, 'test/chaos/project/outlast.config.mjs');
-  // The default, and far beyond the time limit of these tests: what comes back sooner does so by the relay's own lease.
+  // The default, and far beyond the time limit of these tests: an earlier return is due to the relay's own lease.
   const stale = ['--stale-timeout-seconds', '300'];
   const args = [
     join(REPO, 'bin/outlast.js'),
@@ -131,11 +131,11 @@ function startRelay(outbox: Pick<Outbox, 'url'>, fault: string): ChildProcess {
 
 /** Resolves when it has logged this. */
 function says(child: ChildProcess, text: string): Promise<void> {
-  let said = '';
+  let output = '';
   return new Promise(resolve =>
     child.stderr?.on('data', (part: Buffer) => {
-      said += part.toString();
-      if (said.includes(text)) resolve();
+      output += part.toString();
+      if (output.includes(text)) resolve();
     }),
   );
 }
@@ -172,7 +172,7 @@ describe.concurrent.each([
     ['relay.published-not-settled', 3],
     ['relay.mid-settle', 3],
   ] as const satisfies readonly (readonly [FaultPointName, number])[])(
-    'killed at %s (%i): its rows are free when its own lease is over, and every one arrives',
+    'killed at %s (%i): its rows are free when its own lease is over, and every one is published',
     async (point, nth) => {
       const outbox = await makeOutbox();
       const ids = await sendMany(outbox);
@@ -196,7 +196,7 @@ describe.concurrent.each([
     'relay.published-not-settled',
     'relay.mid-settle',
   ] as const satisfies readonly FaultPointName[])(
-    "stopped past its lease at %s touches no row that is another relay's when it wakes",
+    'stopped past its lease at %s touches no row of another relay when it wakes',
     async point => {
       const outbox = await makeOutbox();
       const ids = await sendMany(outbox, 50);
@@ -205,13 +205,13 @@ describe.concurrent.each([
       ) as [string, string];
       const sleeper = startRelay(outbox, `${point}:stop:1:${asleep}`);
       await until(async () => existsSync(asleep));
-      // One batch is all there is. The heir claims what the sleeper lost, and stands still with it.
+      // There is only one batch. The heir claims what the sleeper lost, and stops there.
       const heir = startRelay(outbox, `relay.claimed:stop:1:${claimed}`);
       await until(async () => existsSync(claimed));
       const before = await outbox.versions();
-      const told = says(sleeper, 'relay:claim-lost');
+      const claimLost = says(sleeper, 'relay:claim-lost');
       sleeper.kill('SIGCONT');
-      await told;
+      await claimLost;
       expect(await outbox.versions()).toEqual(before);
       heir.kill('SIGCONT');
       await until(() => outbox.isEmpty());
@@ -250,7 +250,7 @@ describe('a relay in one database', () => {
     await outbox.dispose();
   });
 
-  it('asleep there holds up nobody, sends nothing again when it wakes, and goes on', async () => {
+  it('asleep there delays no other relay, sends nothing again when it wakes, and continues', async () => {
     const outbox = await inPostgres();
     const ids = await sendMany(outbox);
     const file = join(folder, 'moved-asleep');
@@ -261,7 +261,7 @@ describe('a relay in one database', () => {
     await expectAllArrived(ids, outbox.ledger);
     await end(heir);
     const { pool } = outbox.ledger;
-    // They have come to their end and are forgotten: a copy of one would run again.
+    // They have ended and were pruned: a copy of one would run again.
     await pool.query('delete from outlast_task');
     sleeper.kill('SIGCONT');
     const more = await sendMany(outbox, 20);

@@ -11,19 +11,19 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { isLong } from '../support/selection.ts';
 import { faultEnv } from '../support/fault-env.ts';
 
-interface Place {
+interface Database {
   readonly url: string;
   ask(sql: string): Promise<readonly Readonly<Record<string, unknown>>[]>;
   dispose(): Promise<void>;
 }
 
-const PLACES: Readonly<Record<string, () => Promise<Place>>> = {
+const DATABASES: Readonly<Record<string, () => Promise<Database>>> = {
   PostgreSQL: async () => {
-    const database = await migratedDatabase('apart');
+    const database = await migratedDatabase('separate');
     return { ...database, ask: async sql => (await database.pool.query(sql)).rows as [] };
   },
   MariaDB: async () => {
-    const database = await migratedMariadb('apart');
+    const database = await migratedMariadb('separate');
     return { ...database, ask: async sql => (await database.pool.query(sql))[0] as [] };
   },
 };
@@ -54,7 +54,7 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
     const note = (on, table, ctx, pid = process.pid) =>
       on.query("insert into " + table + " values ('" + ctx.id + "', " + ctx.epoch + ', ' + pid + ')');
     export const pay = outlast.handler(
-      task('apart.pay', { queue: '${queue}', result: unchecked() }),
+      task('separate.pay', { queue: '${queue}', result: unchecked() }),
       async (_, ctx) => {
         await note(pool, 'run', ctx);
         const by = await ctx.transaction(async tx => {
@@ -64,8 +64,8 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
         return { by, epoch: ctx.epoch };
       },
     );
-    export const roomed = outlast.handler(
-      task('apart.roomed', { queue: '${queue}', input: unchecked(), result: unchecked() }),
+    export const isolated = outlast.handler(
+      task('separate.isolated', { queue: '${queue}', input: unchecked(), result: unchecked() }),
       {
         mode: 'process',
         run: async (file, ctx) => {
@@ -81,7 +81,7 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
       },
     );
     export const mortal = outlast.handler(
-      task('apart.mortal', { queue: '${queue}', result: unchecked(), input: unchecked(), idempotent: true }),
+      task('separate.mortal', { queue: '${queue}', result: unchecked(), input: unchecked(), idempotent: true }),
       {
         maxResurrections: 0,
         run: async (_, ctx) =>
@@ -91,13 +91,13 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
           }),
       },
     );
-    const keyed = task('apart.keyed', { queue: '${queue}', input: unchecked(), result: unchecked(), idempotent: true });
+    const keyed = task('separate.keyed', { queue: '${queue}', input: unchecked(), result: unchecked(), idempotent: true });
     export const once = outlast.handler(keyed, {
       maxResurrections: 20,
       run: async (_, ctx) => {
         await note(pool, 'run', ctx);
-        const said = await pool.query('select 1 from halt');
-        const halts = (said.rows ?? said[0]).length;
+        const found = await pool.query('select 1 from halt');
+        const halts = (found.rows ?? found[0]).length;
         // Its first runs stop before, inside and after the effect, and say so.
         const haltAt = async stage => {
           if (halts !== stage) return;
@@ -113,8 +113,8 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
         return { id: ctx.id, epoch: ctx.epoch };
       },
     });
-    const lifted = mode =>
-      outlast.handler(task('apart.lifted-' + mode, { queue: '${queue}', result: unchecked() }), {
+    const raised = mode =>
+      outlast.handler(task('separate.raised-' + mode, { queue: '${queue}', result: unchecked() }), {
         mode,
         fence: 'start',
         checkpoint: unchecked(),
@@ -125,42 +125,42 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
           return [atStart, ctx.epoch];
         },
       });
-    export const inline = lifted('inline');
-    export const thread = lifted('thread');`,
+    export const inline = raised('inline');
+    export const thread = raised('thread');`,
 });
 
-/** The ledger is in Redis, the effects are in a database: real processes that die and sleep inside the door. */
-describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
-  /** Another database changes nothing of it. */
+/** The ledger is in Redis, the effects are in a database: real processes die and sleep inside the door. */
+describe.each(Object.entries(DATABASES))('a door to %s', (database, open) => {
+  /** Another database makes no difference here. */
   const isSame = database !== 'PostgreSQL' && !isLong;
   const queue = unique('queue');
-  const pay = task('apart.pay', { queue, result: unchecked<{ by: number; epoch: number }>() });
+  const pay = task('separate.pay', { queue, result: unchecked<{ by: number; epoch: number }>() });
   let redis: OwnRedis;
-  let place: Place;
+  let target: Database;
   let project: CliProject;
   let outlast: Outlast;
   let faults = 0;
 
   beforeAll(async () => {
-    [redis, place] = await Promise.all([
+    [redis, target] = await Promise.all([
       startRedis(['--appendonly', 'yes', '--appendfsync', 'always']),
       open(),
     ]);
     for (const table of ['run', 'effect', 'halt'])
-      await place.ask(`create table ${table} ${COLUMNS}`);
-    const env = { OUTLAST_DATABASE_URL: place.url, OUTLAST_BROKER_URL: redis.url };
+      await target.ask(`create table ${table} ${COLUMNS}`);
+    const env = { OUTLAST_DATABASE_URL: target.url, OUTLAST_BROKER_URL: redis.url };
     project = new CliProject(filesOf(queue), env);
-    outlast = createOutlast({ database: place.url, broker: redis.url });
+    outlast = createOutlast({ database: target.url, broker: redis.url });
   });
 
   afterAll(async () => {
     await outlast.close();
     await project.dispose();
-    await place.dispose();
+    await target.dispose();
     await redis.dispose();
   });
 
-  /** A worker that gets to the point with a task, and what happens to it there. */
+  /** A worker that reaches the point with a task, and what happens to it there. */
   const reach = async (
     point: FaultPointName,
     action: 'kill' | 'stop',
@@ -174,7 +174,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     return { worker, sent };
   };
   const allOf = async (table: 'run' | 'effect' | 'halt') =>
-    (await place.ask(`select task_id, epoch, pid from ${table} order by epoch`)).map(row => ({
+    (await target.ask(`select task_id, epoch, pid from ${table} order by epoch`)).map(row => ({
       id: String(row['task_id']),
       epoch: Number(row['epoch']),
       pid: Number(row['pid']),
@@ -185,19 +185,19 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     (await rowsOf(table, id)).map(({ epoch }) => epoch).toSorted((a, b) => a - b);
   const fenceOf = async (id: string): Promise<unknown> =>
     Number(
-      (await place.ask(`select epoch from outlast_fence where task_id = '${id}'`))[0]?.['epoch'],
+      (await target.ask(`select epoch from outlast_fence where task_id = '${id}'`))[0]?.['epoch'],
     );
 
-  it('whose process dies after COMMIT hands the value of its step to the next run', async () => {
+  it('whose process dies after COMMIT returns the value of its step to the next run', async () => {
     const { worker, sent } = await reach('door.committed-not-told', 'kill');
     expect(await sent.result({ timeout: '60s' })).toEqual({ by: 1, epoch: 2 });
     expect(await epochsOf('effect', sent.id)).toEqual([1]);
     expect((await worker.stop()).code).toBe(0);
   });
 
-  it('whose task dies with its process after COMMIT hands the value to the next task of its key', async () => {
+  it('whose task dies with its process after COMMIT returns the value to the next task of its key', async () => {
     const shape = { queue, input: unchecked<string>(), result: unchecked<string>() };
-    const mortal = task('apart.mortal', { ...shape, idempotent: true });
+    const mortal = task('separate.mortal', { ...shape, idempotent: true });
     const file = join(project.folder, `hit-${++faults}`);
     const worker = project.start(['worker'], {
       ...faultEnv(`door.committed-not-told:kill:1:${file}`),
@@ -214,7 +214,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     await worker.stop();
   });
 
-  it('whose process sleeps past its lease at the fence is shut for it when it wakes', async () => {
+  it('refuses a process that slept past its lease at the fence', async () => {
     const { worker: sleepy, sent } = await reach('door.fenced', 'stop');
     const [sleeper] = await rowsOf('run', sent.id);
     const fresh = project.start(['worker']);
@@ -227,7 +227,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     await Promise.all([sleepy.stop(), fresh.stop()]);
   });
 
-  it('whose process sleeps inside it is opened by the server, and shut for the sleeper when it wakes', async () => {
+  it('is freed by the server when its process sleeps inside, and refuses that process when it wakes', async () => {
     const { worker: sleepy, sent } = await reach('door.effect-not-committed', 'stop');
     const [sleeper] = await rowsOf('run', sent.id);
     const fresh = project.start(['worker']);
@@ -236,7 +236,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     expect(epoch).toBeGreaterThanOrEqual(2);
     await fresh.stop();
     process.kill(sleeper?.pid ?? 0, 'SIGCONT');
-    // It has learned that it is closed when it runs the next task under a new incarnation.
+    // It knows that it is closed when it runs the next task under a new incarnation.
     const next = await outlast.push(pay);
     await next.result({ timeout: '60s' });
     expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
@@ -244,7 +244,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     await sleepy.stop();
   });
 
-  it('whose process sleeps past its lease after COMMIT hands the value of its step to the next run, and hears no more of it when it wakes', async () => {
+  it('whose process sleeps past its lease after COMMIT returns the value of its step to the next run, and drops the stale one', async () => {
     const { worker: sleepy, sent } = await reach('door.committed-not-told', 'stop');
     const [sleeper] = await rowsOf('run', sent.id);
     const fresh = project.start(['worker']);
@@ -261,14 +261,14 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     await sleepy.stop();
   });
 
-  it('is shut for a handler in a process of its own that goes on while its worker sleeps past the lease', async ({
+  it('refuses a handler in its own process that continues while its worker sleeps past the lease', async ({
     skip,
   }) => {
     skip(isSame);
     const shape = { queue, input: unchecked<string>(), result: unchecked<number>() };
     const file = join(project.folder, 'goes-on');
     const sleepy = project.start(['worker']);
-    const sent = await outlast.push(task('apart.roomed', shape), file);
+    const sent = await outlast.push(task('separate.isolated', shape), file);
     const runs = async (count: number) =>
       await until(async () => {
         const all = await rowsOf('run', sent.id);
@@ -283,18 +283,18 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     writeFileSync(file, '');
     await runs(3);
     process.kill(sleeper?.pid ?? 0, 'SIGCONT');
-    // It runs one at a time: the late run is over then.
+    // It runs one task at a time, so the late run has ended by then.
     await (await outlast.push(pay)).result({ timeout: '60s' });
     expect(await epochsOf('effect', sent.id)).toEqual([epoch]);
     expect(await fenceOf(sent.id)).toBe(epoch);
     await sleepy.stop();
   });
 
-  it('is gone through once by 50 duplicates whose processes are killed before, inside and after it', async ({
+  it('is passed once by 50 duplicates whose processes are killed before, inside and after it', async ({
     skip,
   }) => {
     skip(isSame);
-    const keyed = task('apart.keyed', {
+    const keyed = task('separate.keyed', {
       queue,
       input: unchecked<{ readonly order: string }>(),
       result: unchecked<{ readonly id: string; readonly epoch: number }>(),
@@ -318,7 +318,7 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     const ids = new Set(handles.map(({ id }) => id));
     const ofAny = (rows: readonly { readonly id: string; readonly epoch: number }[]) =>
       rows.flatMap(({ id, epoch }) => (ids.has(id) ? [{ id, epoch }] : []));
-    // The effect of the third run, whose value the fourth was given; and no duplicate has run beside them.
+    // The effect of the third run, whose value the fourth got; and no duplicate ran beside them.
     expect(ofAny(await allOf('effect'))).toEqual([{ id: first.id, epoch: first.epoch - 1 }]);
     expect(ofAny(await allOf('run'))).toEqual(
       [3, 2, 1, 0].map(earlier => ({ id: first.id, epoch: first.epoch - earlier })),
@@ -328,19 +328,19 @@ describe.each(Object.entries(PLACES))('a door to %s', (database, open) => {
     for (const fleet of fleets) expect((await fleet.stop()).code).toBe(0);
   });
 
-  it('lifts a run whose ledger has lost its memory, wherever its handler runs', async ({
+  it('raises the epoch of a run whose ledger has lost its data, wherever its handler runs', async ({
     skip,
   }) => {
     skip(isSame);
     const worker = project.start(['worker']);
     for (const where of ['inline', 'thread']) {
-      const id = unique('lifted');
+      const id = unique('raised');
       const lost = `('${id}', 900000000, 'lost', '2100-01-01 00:00:00', '2026-01-01 00:00:00')`;
-      await place.ask(
+      await target.ask(
         `insert into outlast_fence (task_id, epoch, run, look_at, updated_at) values ${lost}`,
       );
-      const lifted = task(`apart.lifted-${where}`, { queue, result: unchecked<number[]>() });
-      const sent = await outlast.push(lifted, undefined, { id });
+      const raised = task(`separate.raised-${where}`, { queue, result: unchecked<number[]>() });
+      const sent = await outlast.push(raised, undefined, { id });
       const epoch = 900_000_001;
       expect(await sent.result({ timeout: '60s' })).toEqual([epoch, epoch]);
       expect(await epochsOf('effect', id)).toEqual([epoch]);

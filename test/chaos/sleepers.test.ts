@@ -7,19 +7,19 @@ import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { Dormitory, LEASE_MS, ownRedis, type Place } from './dormitory.ts';
+import { Dormitory, LEASE_MS, ownRedis, type Servers } from './dormitory.ts';
 
 /** A RabbitMQ is shared with other tests. */
 const OWN = unique('queue');
 const FOLLOW_QUEUE = `${OWN}-follow`;
 
 interface Input {
-  /** Where it sleeps. */
+  /** The point at which it sleeps. */
   readonly at?: string;
   readonly fails?: boolean;
   readonly waits?: boolean;
   readonly saves?: boolean;
-  /** Whoever gets the task after the first goes on when this file is there. */
+  /** Later runs of the task continue when this file exists. */
   readonly heirWaits?: string;
 }
 
@@ -32,13 +32,13 @@ interface Scenario {
   readonly input?: Input;
   readonly options?: SendOptions;
   readonly isKeyed?: boolean;
-  /** It has told the ledger how the run ended before it sleeps: nobody else gets the task. */
+  /** It has settled the run in the ledger before it sleeps: no other worker gets the task. */
   readonly isOver?: boolean;
-  /** It sleeps before the handler: when it wakes it must not enter it. */
+  /** It sleeps before the handler: when it wakes it must not call it. */
   readonly isBefore?: boolean;
 }
 
-/** What a process must be asked to do so that it gets to the point. */
+/** The input that makes a process reach the point. */
 const SCENARIOS = {
   'worker.taken-not-begun': { isBefore: true },
   'worker.admitted-not-run': { options: { tenant: 'narrow' }, isBefore: true },
@@ -59,39 +59,39 @@ const SCENARIOS = {
 type Point = keyof typeof SCENARIOS;
 
 const ALL = Object.keys(SCENARIOS) as Point[];
-const APART: readonly Point[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
+const SEPARATE_BROKER: readonly Point[] = ['worker.taken-not-begun', 'worker.committed-not-acked'];
 const without = (...points: readonly Point[]): readonly Point[] =>
   ALL.filter(point => !points.includes(point));
 
 const TIERS: readonly {
   readonly tier: string;
-  /** Points that are on the way of a task there. */
+  /** Points that a task passes there. */
   readonly points: readonly Point[];
-  readonly open: () => Promise<Place>;
+  readonly open: () => Promise<Servers>;
 }[] = [
-  { tier: 'PostgreSQL', points: without(...APART), open: async () => ({}) },
+  { tier: 'PostgreSQL', points: without(...SEPARATE_BROKER), open: async () => ({}) },
   {
-    // The broker's copy is let go at `begin`.
+    // The copy at the broker is acknowledged at `begin`.
     tier: 'broker and ledger in one Redis',
     points: without('worker.committed-not-acked'),
     open: async () => ({ broker: await ownRedis() }),
   },
   {
     tier: 'broker and ledger in two Redis',
-    points: APART,
+    points: SEPARATE_BROKER,
     open: async () => ({ broker: await ownRedis(), ledger: await ownRedis() }),
   },
   {
-    // Two beats that are missed end a connection, and what it held is delivered elsewhere.
+    // Two missed heartbeats end a connection, and its messages are delivered elsewhere.
     tier: 'RabbitMQ and PostgreSQL',
-    points: APART,
+    points: SEPARATE_BROKER,
     open: async () => ({ broker: `${rabbitmqUrl()}?heartbeat=2` }),
   },
 ];
 
 const REAPERS = ['reaper.closed-not-requeued', 'reaper.mid-chunk'] as const;
 
-/** Who is put to sleep in another file. */
+/** Points at which another test file puts processes to sleep. */
 const ELSEWHERE: Readonly<
   Record<Exclude<FaultPointName, Point | (typeof REAPERS)[number]>, string>
 > = {
@@ -112,7 +112,7 @@ const ELSEWHERE: Readonly<
   'move.emptied-not-forgotten': './move.test.ts',
 };
 
-it('puts processes to sleep at every fault point there is', () => {
+it('puts processes to sleep at every fault point', () => {
   const covered = [...ALL, ...REAPERS, ...Object.keys(ELSEWHERE)];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());
   for (const [point, file] of Object.entries(ELSEWHERE)) {
@@ -129,7 +129,7 @@ const hasFollowUp = (points: readonly Point[]): number =>
 const followsIn = async ({ database }: Dormitory): Promise<number> =>
   (await database.pool.query(`select 1 from effect where name = 'sleep.follow'`)).rowCount ?? 0;
 
-/** The task that gets a process to the point. */
+/** The task that makes a process reach the point. */
 async function push({ outlast }: Dormitory, point: Point): Promise<TaskHandle<{ pid: number }>> {
   const { input, options, isKeyed = false }: Scenario = SCENARIOS[point];
   const all = { ...options, queue: queueOf(point) };
@@ -148,11 +148,11 @@ async function halt(
   point: Point,
   action: 'stop' | 'kill' = 'stop',
 ): Promise<Sleeper> {
-  // The one that owes a follow-up could also run it, were it published a second time.
+  // The process that owes a follow-up could also run it, if it were published twice.
   const owes = point === 'worker.committed-not-followed' ? [FOLLOW_QUEUE] : [];
   const child = dormitory.start([queueOf(point), ...owes], point, {
     action,
-    // Shorter than it sleeps: its event loop has stood still, but so has the thread that looks at it.
+    // Shorter than its sleep: its event loop has stood still, but so has the thread that watches it.
     OUTLAST_WORKER_MAX_BLOCK: '3s',
   });
   const sent = await push(dormitory, point);
@@ -164,11 +164,11 @@ async function halt(
   return { point, child, sent };
 }
 
-/** It is awake when it has answered for another task; a process that drained has nothing more to do than end. */
+/** It is awake when it has answered for another task; a process that drained has only to exit. */
 async function wake(dormitory: Dormitory, { point, child }: Sleeper, heir?: number): Promise<void> {
   child.kill('SIGCONT');
   if (point === 'worker.ended-not-freed') {
-    // It frees its own hold and not the key, which is another's: whoever comes gets the result of that.
+    // It frees its own hold and not the key, which belongs to another task: the next task gets that result.
     const duplicate = await push(dormitory, point);
     expect(await duplicate.result({ timeout: '60s' })).toEqual({ pid: heir });
   } else if (point !== 'worker.drain-before-release') {
@@ -188,9 +188,9 @@ async function audit(dormitory: Dormitory, { point, sent }: Sleeper): Promise<vo
     await dormitory.epochsOf('effect', sent.id),
   ];
   expect([point, effects.length]).toEqual([point, 1]);
-  // No run is had twice, and none is entered by one that slept right before it.
+  // No run happens twice, and none is entered by a process that slept right before it.
   expect([point, new Set(runs).size]).toEqual([point, runs.length]);
-  // Nobody commits for a run that was taken away: the run that ended it is the last that was given out.
+  // No commit for a run that was taken away: the run that ended the task is the last one that was begun.
   expect([point, done[0]?.epoch]).toEqual([point, found?.epoch]);
   expect([point, found?.epoch]).toEqual([point, Math.max(found?.epoch ?? 0, ...runs, ...effects)]);
   if (isOver || isBefore) expect([point, runs.length]).toEqual([point, 1]);
@@ -211,7 +211,7 @@ describe.each(TIERS)('on $tier', ({ points, open }) => {
         status === 'fulfilled' || sleepers[at] === freed ? [] : [sleepers[at]?.point],
       ),
     ).toEqual([]);
-    // Its task is a dead letter; the key that it still holds goes to the next that wants it.
+    // Its task is a dead letter; the key that it still holds goes to the next task that wants it.
     const heir = freed && (await push(dormitory, freed.point));
     expect(await heir?.result({ timeout: '90s' })).toEqual(heir && { pid: others.pid });
     await until(async () => (await followsIn(dormitory)) === hasFollowUp(points));
@@ -229,7 +229,7 @@ describe.each(TIERS)('on $tier', ({ points, open }) => {
 });
 
 describe.each(TIERS)('on $tier', ({ points, open }) => {
-  it('a worker killed at any point loses nothing, and nothing is had twice', async () => {
+  it('a worker killed at any point loses nothing and repeats no effect', async () => {
     const dormitory = await Dormitory.open(await open());
     const killed = await Promise.all(points.map(point => halt(dormitory, point, 'kill')));
     for (const { child } of killed) expect(await dormitory.ended(child)).toBe('SIGKILL');
@@ -250,16 +250,16 @@ describe.each(TIERS)('on $tier', ({ points, open }) => {
   });
 });
 
-/** Two tasks that others run although the reaper was killed that was about to bring them back, or by the time it wakes. */
+/** Two tasks that other workers run although their reaper was killed, or by the time it wakes. */
 async function haltReaper(
-  place: Place,
+  servers: Servers,
   point: (typeof REAPERS)[number],
   action: 'kill' | 'stop',
 ): Promise<void> {
-  const dormitory = await Dormitory.open(place, { recovers: false });
+  const dormitory = await Dormitory.open(servers, { recovers: false });
   const queue = unique('queue');
   const heirWaits = dormitory.fileOf('heir');
-  // It is killed before it gets to the point.
+  // It is killed before it reaches the point.
   const lost = dormitory.start([queue], 'worker.drain-before-release');
   const reaper = dormitory.startReaper(point, action);
   const input = { waits: true, heirWaits };
@@ -279,7 +279,7 @@ async function haltReaper(
   await until(() => ranTimes(2));
   await until(async () => (await dormitory.nowMs()) > asleepAt + 2 * LEASE_MS);
   reaper.kill('SIGCONT');
-  // The look in which it slept is over when it has ended.
+  // The look in which it slept is over when it has exited.
   const endedBy = action === 'kill' ? 'SIGKILL' : 0;
   expect([point, await dormitory.end(reaper)]).toEqual([point, endedBy]);
   writeFileSync(heirWaits, '');
@@ -295,7 +295,7 @@ async function haltReaper(
 
 // On PostgreSQL: fault-points.test.ts.
 describe('on Redis', () => {
-  it('a reaper killed, or asleep for twice the lease, at any point leaves nothing behind and takes nothing from those who run the tasks', async () => {
+  it('a reaper killed, or asleep for twice the lease, at any point leaves nothing behind and takes nothing from running workers', async () => {
     const halted = (['kill', 'stop'] as const).flatMap(action =>
       REAPERS.map(async point => await haltReaper({ broker: await ownRedis() }, point, action)),
     );

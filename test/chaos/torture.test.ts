@@ -8,12 +8,12 @@ import { Torture, type TortureReport, type TortureServers } from '../torture/tor
 const repo = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
 
 async function torture(
-  apart: Omit<TortureServers, 'database'>,
+  servers: Omit<TortureServers, 'database'>,
   { onTestFinished }: TestContext,
 ): Promise<TortureReport> {
   const database = await withDatabase('torture');
   onTestFinished(() => database.drop());
-  const said: string[] = [];
+  const lines: string[] = [];
   const plan = {
     tasks: 600,
     kills: 8,
@@ -21,10 +21,10 @@ async function torture(
     seed: 7,
     healMs: 60_000,
     repo,
-    say: (line: string) => void said.push(line),
+    say: (line: string) => void lines.push(line),
   };
-  const report = await new Torture(plan, { database: database.url, ...apart }).run();
-  expect(said).toEqual([]);
+  const report = await new Torture(plan, { database: database.url, ...servers }).run();
+  expect(lines).toEqual([]);
   return report;
 }
 
@@ -43,8 +43,8 @@ describe.concurrent('a fleet', () => {
   it(`${title}, on RabbitMQ and Redis`, async test => {
     const redis = await startRedis();
     test.onTestFinished(() => redis.dispose());
-    const apart = { broker: rabbitmqUrl(), ledger: redis.url, queue: unique('torture') };
-    const report = await torture(apart, test);
+    const servers = { broker: rabbitmqUrl(), ledger: redis.url, queue: unique('torture') };
+    const report = await torture(servers, test);
     expect(report.violations).toEqual([]);
     expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
   });

@@ -33,8 +33,8 @@ export function describeAdmission(
     describe('a rate', () => rates(current));
     describe('over any window', () => windows(current, numRuns));
     describe('a permit', () => permits(current));
-    describe('places', () => places(current));
-    describe('places of runs that are over', () => sweeping(current));
+    describe('reservations', () => reservations(current));
+    describe('reservations of ended runs', () => sweeping(current));
     describe('figures', () => figures(current));
   });
 }
@@ -53,7 +53,7 @@ async function takeOne(
 }
 
 function rates(current: Current): void {
-  it('grants a burst at once, and then says when to come again', async () => {
+  it('grants a burst at once, then returns the time until the next grant', async () => {
     const { store } = current();
     const key = unique('key');
     expect(await takeOne(store, key, RATE, 6)).toMatchObject({ granted: 4 });
@@ -63,7 +63,7 @@ function rates(current: Current): void {
     expect(retryAfterMs).toBeLessThanOrEqual(Math.ceil(intervalUs(RATE) / 1_000));
   });
 
-  it('takes nothing for what it refuses', async () => {
+  it('is not used up by refused requests', async () => {
     const { store, advance } = current();
     const key = unique('key');
     await takeOne(store, key, RATE, 4);
@@ -72,7 +72,7 @@ function rates(current: Current): void {
     expect(await takeOne(store, key, RATE)).toMatchObject({ granted: 1 });
   });
 
-  it('comes back with time, to a burst and no further', async () => {
+  it('refills over time, up to one burst', async () => {
     const { store, advance } = current();
     const key = unique('key');
     await takeOne(store, key, RATE, 4);
@@ -80,7 +80,7 @@ function rates(current: Current): void {
     expect(await takeOne(store, key, RATE, 100)).toMatchObject({ granted: 4 });
   });
 
-  it('is one for each key, also in one call', async () => {
+  it('is separate for each key, even within one call', async () => {
     const { store } = current();
     const [one, other] = [unique('key'), unique('key')];
     await takeOne(store, one, RATE, 4);
@@ -91,7 +91,7 @@ function rates(current: Current): void {
     expect(grants.map(({ granted }) => granted)).toEqual([0, 1]);
   });
 
-  it('counts what comes at the same time once each', async () => {
+  it('counts concurrent requests once each', async () => {
     const { store } = current();
     const key = unique('key');
     const rate = { limit: 100, perMs: HOUR, burst: 20 };
@@ -99,7 +99,7 @@ function rates(current: Current): void {
     expect(grants.reduce((sum, { granted }) => sum + granted, 0)).toBe(20);
   });
 
-  it('gives back what was not used', async () => {
+  it('is refunded for admissions that were not used', async () => {
     const { store } = current();
     const key = unique('key');
     const { mark } = await takeOne(store, key, RATE, 4);
@@ -107,7 +107,7 @@ function rates(current: Current): void {
     expect(await takeOne(store, key, RATE, 9)).toMatchObject({ granted: 3 });
   });
 
-  it('gives nothing back when somebody has taken since: time has given it already, or will', async () => {
+  it('is not refunded after a later admission under the same key', async () => {
     const { store } = current();
     const key = unique('key');
     const { mark } = await takeOne(store, key, RATE, 3);
@@ -119,7 +119,7 @@ function rates(current: Current): void {
     expect(await takeOne(store, key, RATE)).toMatchObject({ granted: 0 });
   });
 
-  it('does not wait for what a slower rate had taken', async () => {
+  it('does not wait out the backlog of a slower rate that it replaces', async () => {
     const { store, advance } = current();
     const key = unique('key');
     await takeOne(store, key, { limit: 2, perMs: 100 * HOUR, burst: 2 }, 2);
@@ -129,7 +129,7 @@ function rates(current: Current): void {
   });
 }
 
-/** The greatest number of admissions in any window of this length, its end left out. */
+/** The greatest number of admissions in any window of this length, excluding its end. */
 function mostWithin(instantsMs: readonly number[], perMs: number): number {
   return Math.max(
     0,
@@ -138,9 +138,9 @@ function mostWithin(instantsMs: readonly number[], perMs: number): number {
 }
 
 function windows(current: Current, numRuns: number): void {
-  it('no more than the limit is granted, whatever the calls and wherever the window begins', async () => {
+  it('at most the limit is granted, for any calls and any start of the window', async () => {
     const { store, advance } = current();
-    // Times are moved, not slept through. What the calls themselves take comes on top: a step is longer than all of that.
+    // Time is advanced, not slept. The calls take time themselves, so a step is longer than all of them together.
     const stepMs = MINUTE;
     await fc.assert(
       fc.asyncProperty(
@@ -175,7 +175,7 @@ function windows(current: Current, numRuns: number): void {
     );
   });
 
-  it('two bursts on both sides of an edge stay within the limit', async () => {
+  it('two bursts around a window edge stay within the limit', async () => {
     const { store, advance } = current();
     const key = unique('key');
     const rate = { limit: 50, perMs: 10_000, burst: 25 };
@@ -189,7 +189,7 @@ function windows(current: Current, numRuns: number): void {
 }
 
 function permits(current: Current): void {
-  it('holds for one task, however often that asks', async () => {
+  it('is valid for one task, however often that task confirms it', async () => {
     const { store } = current();
     const token = unique('token');
     await store.hold(token, MINUTE);
@@ -203,7 +203,7 @@ function permits(current: Current): void {
     ).toEqual([false, false]);
   });
 
-  it('lapses', async () => {
+  it('expires', async () => {
     const { store, advance } = current();
     const token = unique('token');
     await store.hold(token, MINUTE);
@@ -212,8 +212,8 @@ function permits(current: Current): void {
   });
 }
 
-function places(current: Current): void {
-  it('are given in the order of the runs until the limit, and who has one keeps it', async () => {
+function reservations(current: Current): void {
+  it('are granted in the order of the runs up to the limit, and a run that has one keeps it', async () => {
     const { store } = current();
     const key = unique('key');
     const holders = [holder(), holder(), holder()];
@@ -223,7 +223,7 @@ function places(current: Current): void {
     expect(again).toEqual({ isIn: [false, true, true], waiting: 0 });
   });
 
-  it('wake the longest waiting when they end, one for each', async () => {
+  it('wake the task that has waited longest when they are freed, one task for each', async () => {
     const { store, advance } = current();
     const key = unique('key');
     const [first, second, third, last] = [holder(), holder(), holder(), holder()];
@@ -248,21 +248,21 @@ function places(current: Current): void {
     expect(await store.free([{ key, ...second }])).toEqual([]);
   });
 
-  it('leave nobody waiting beside an empty one, whoever comes first', async () => {
+  it('leave no task waiting while one is free, in any order of calls', async () => {
     const { store } = current();
     const rounds = Array.from({ length: 20 }, async () => {
       const [key, inside, task] = [unique('key'), holder(), unique('task')];
       await store.reserve({ key, limit: 1, holders: [inside] });
-      const [hasRoom, woken] = await Promise.all([
+      const [isFree, woken] = await Promise.all([
         store.want({ key, limit: 1, task }),
         store.free([{ key, ...inside }]),
       ]);
-      return hasRoom || woken.includes(task);
+      return isFree || woken.includes(task);
     });
     expect(await Promise.all(rounds)).not.toContain(false);
   });
 
-  it('are never more than the limit, however many ask at once', async () => {
+  it('never exceed the limit under concurrent requests', async () => {
     const { store } = current();
     const key = unique('key');
     const asks = Array.from({ length: 64 }, () =>
@@ -272,7 +272,7 @@ function places(current: Current): void {
     expect(answers.flatMap(({ isIn }) => isIn).filter(Boolean)).toHaveLength(5);
   });
 
-  it('are fewer at once when the limit is lowered, and nobody loses his', async () => {
+  it('are kept by their runs when the limit is lowered', async () => {
     const { store } = current();
     const key = unique('key');
     const [one, two, three] = [holder(), holder(), holder()];
@@ -284,7 +284,7 @@ function places(current: Current): void {
 }
 
 function sweeping(current: Current): void {
-  it('are freed, and those of runs that go on are not', async () => {
+  it('are freed, and those of running tasks are kept', async () => {
     const fixture = current();
     const driver = new LedgerDriver(fixture);
     const key = unique('key');
@@ -298,14 +298,14 @@ function sweeping(current: Current): void {
     expect(await store.sweep(key, 100)).toEqual({ freed: 0, wake: [] });
     await driver.commit(runs[1].task);
     await driver.crash(runs[2].worker);
-    // It runs again, under another run: the place was not that one's.
+    // It runs again under another run token; the reservation belonged to the earlier run.
     await driver.beginWaiting(runs[2].envelope);
     expect(await store.sweep(key, 100)).toEqual({ freed: 2, wake: [late.task] });
     const [found] = (await store.figures()).filter(figure => figure.key === key);
     expect(found).toMatchObject({ held: 1 });
   });
 
-  it('are freed under every key when none is named', async () => {
+  it('are freed under every key when no key is given', async () => {
     const { store } = current();
     const keys = [unique('key'), unique('key')];
     for (const key of keys) await store.reserve({ key, limit: 1, holders: [holder()] });
@@ -316,7 +316,7 @@ function sweeping(current: Current): void {
 }
 
 function figures(current: Current): void {
-  it('show what is left, held, waiting and refused', async () => {
+  it('show how many are available, held, waiting and rejected', async () => {
     const { store } = current();
     const key = unique('key');
     await takeOne(store, key, RATE, 7);
@@ -334,7 +334,7 @@ function figures(current: Current): void {
     });
   });
 
-  it('are in the order of the keys, and what has no rate says so', async () => {
+  it('are sorted by key, and have no rate for a key without one', async () => {
     const { store } = current();
     const key = unique('key');
     await store.reserve({ key, limit: 2, holders: [holder()] });
@@ -343,7 +343,7 @@ function figures(current: Current): void {
     expect(all.map(figure => figure.key)).toEqual(all.map(figure => figure.key).toSorted());
   });
 
-  it('are forgotten when nothing is left of them', async () => {
+  it('of a held key survive pruning, and an idle key has its full rate again', async () => {
     const { store, advance } = current();
     const [idle, held] = [unique('key'), unique('key')];
     await takeOne(store, idle, RATE);
@@ -356,7 +356,7 @@ function figures(current: Current): void {
     expect(await store.reserve({ key: held, limit: 1, holders: [holder()] })).toMatchObject({
       isIn: [false],
     });
-    // Whether an idle key is still listed or not, its rate is whole.
+    // An idle key may still be listed or not; its full rate is available.
     expect(await takeOne(store, idle, RATE, 9)).toMatchObject({ granted: RATE.burst });
   });
 }

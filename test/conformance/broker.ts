@@ -12,14 +12,14 @@ import {
 } from './envelopes.ts';
 
 export interface BrokerFixture {
-  /** A connection of its own, as every process has. */
+  /** A separate connection, as every process has. */
   connect(): Promise<Broker>;
-  /** Cuts a connection without a word: a killed process. */
+  /** Cuts a connection without closing it, as a killed process does. */
   disconnect(broker: Broker): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** What a delivery holds; the messages of these suites can all be read. */
+/** The envelopes of deliveries; all messages of these suites can be read. */
 const envelopes = (deliveries: readonly Delivery[]): Envelope[] =>
   deliveries.map(({ message }) => message as Envelope);
 
@@ -40,7 +40,7 @@ export interface BrokerTraits {
 
 const ORDERS = { 9: [2, 1, 3, 0], 0: [0, 1, 3, 2], none: [0, 1, 2, 3] };
 
-/** Everything an adapter of a broker that stands apart from the ledger must do. */
+/** Everything the adapter of a separate broker must do. */
 export function describeBroker(
   name: string,
   makeFixture: () => Promise<BrokerFixture>,
@@ -64,7 +64,7 @@ export function describeBroker(
 }
 
 function delivering(current: () => BrokerFixture, urgent: 9 | 0 | null): void {
-  it('declares queues beside those of the messages when it is told to, for what follows them', async () => {
+  it('also declares the queues of follow-ups when it is asked to', async () => {
     const broker = await current().connect();
     const [first, later] = [makeEnvelope(), makeEnvelope({ queue: unique('later') })];
     const manner = { alsoDeclare: [later.queue, later.queue] };
@@ -97,7 +97,7 @@ function delivering(current: () => BrokerFixture, urgent: 9 | 0 | null): void {
     await broker.ack(taken);
   });
 
-  it('takes an empty batch, and gives nothing from an empty queue', async () => {
+  it('accepts an empty batch, and returns nothing from an empty queue', async () => {
     const broker = await current().connect();
     expect(await broker.publish([])).toEqual([]);
     expect(await broker.take([unique('queue')], 5)).toEqual([]);
@@ -116,7 +116,7 @@ function delivering(current: () => BrokerFixture, urgent: 9 | 0 | null): void {
     await broker.ack(taken);
   });
 
-  it('gives no more than asked for, and only from the queues asked for', async () => {
+  it('returns at most the limit, and only from the given queues', async () => {
     const broker = await current().connect();
     const [queue, other] = [unique('queue'), unique('queue')];
     await broker.publish([...makeEnvelopes(3, { queue }), makeEnvelope({ queue: other })]);
@@ -128,7 +128,7 @@ function delivering(current: () => BrokerFixture, urgent: 9 | 0 | null): void {
 }
 
 function custody(current: () => BrokerFixture): void {
-  it('holds what one consumer has taken back from the others', async () => {
+  it('hides the messages that one consumer has taken from the others', async () => {
     const [first, second] = [await current().connect(), await current().connect()];
     const message = makeEnvelope();
     await first.publish([message]);
@@ -137,7 +137,7 @@ function custody(current: () => BrokerFixture): void {
     await first.ack(taken);
   });
 
-  it('forgets what was acknowledged, also when the consumer dies then', async () => {
+  it('does not deliver acknowledged messages again, even when their consumer dies afterwards', async () => {
     const [first, second] = [await current().connect(), await current().connect()];
     const message = makeEnvelope();
     await first.publish([message]);
@@ -146,7 +146,7 @@ function custody(current: () => BrokerFixture): void {
     expect(await second.take([message.queue], 5)).toEqual([]);
   });
 
-  it('delivers elsewhere what was given back, bytes unchanged', async () => {
+  it('redelivers messages that were given back, bytes unchanged', async () => {
     const [first, second] = [await current().connect(), await current().connect()];
     const message = makeEnvelope({ args: AWKWARD_BYTES });
     await first.publish([message]);
@@ -156,7 +156,7 @@ function custody(current: () => BrokerFixture): void {
     await second.ack(taken);
   });
 
-  it('delivers what a dead consumer held, before what came later', async () => {
+  it('redelivers the messages of a dead consumer before later ones', async () => {
     const [first, second] = [await current().connect(), await current().connect()];
     const queue = unique('queue');
     const held = makeEnvelopes(3, { queue });
@@ -175,7 +175,7 @@ function custody(current: () => BrokerFixture): void {
     await second.ack(back);
   });
 
-  it('takes no acknowledgement from a connection that is gone', async () => {
+  it('ignores acknowledgements from a closed connection', async () => {
     const [first, second] = [await current().connect(), await current().connect()];
     const message = makeEnvelope();
     await first.publish([message]);
@@ -210,7 +210,7 @@ export function describeLedgerBroker(
       await fixture?.dispose();
     });
 
-    it('makes a published message a waiting record, once', async () => {
+    it('stores a message that is published twice as one waiting record', async () => {
       if (fixture === undefined) throw new Error('the fixture has not been made');
       const { broker, ledger } = fixture;
       const message = makeEnvelope({ args: AWKWARD_BYTES });
@@ -241,7 +241,7 @@ export function describeLedgerBroker(
       ]);
     });
 
-    it('has nothing to take and nothing to acknowledge', async () => {
+    it('delivers nothing and ignores acknowledgements', async () => {
       if (fixture === undefined) throw new Error('the fixture has not been made');
       const message = makeEnvelope();
       await fixture.broker.publish([message]);

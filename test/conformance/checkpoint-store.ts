@@ -16,7 +16,7 @@ export function describeCheckpointStore(name: string, store: () => CheckpointSto
       return found === null ? null : new Uint8Array(found);
     };
 
-    it('gives back what was written, to the byte, also when it was written twice', async () => {
+    it('returns the written bytes unchanged, even after a second write', async () => {
       const key = keyOf();
       const data = bytes(5_000_000, 7);
       await store().write(key, data);
@@ -24,14 +24,14 @@ export function describeCheckpointStore(name: string, store: () => CheckpointSto
       expect(Buffer.compare((await read(key, data.length)) ?? bytes(0, 0), data)).toBe(0);
     });
 
-    it('gives nothing that is not all there', async () => {
+    it('returns nothing for a checkpoint that is missing or incomplete', async () => {
       const key = keyOf();
       expect(await read(key, 3)).toBeNull();
       await store().write(key, bytes(3, 1));
       expect(await read(key, 4)).toBeNull();
     });
 
-    it('keeps runs and sequences apart: a run that lost its task overwrites nothing', async () => {
+    it('separates runs and sequences, so that a stale run overwrites nothing', async () => {
       const [newer, older] = [keyOf(2, 1), keyOf(1, 1)];
       const zombie = { ...older, taskId: newer.taskId };
       await store().write(newer, bytes(3, 2));
@@ -43,7 +43,7 @@ export function describeCheckpointStore(name: string, store: () => CheckpointSto
     });
 
     it.each(['../../etc/passwd', '/etc/passwd', '..', 'a/b', 'C:/x', 'x'.repeat(128)])(
-      'takes the id %s for a name and nothing else',
+      'treats the id %s as a name, never as a path',
       async id => {
         const key = keyOf(1, 1, `${id.slice(0, 90)}/${unique('id')}`);
         await store().write(key, bytes(3, 1));
@@ -54,7 +54,7 @@ export function describeCheckpointStore(name: string, store: () => CheckpointSto
       },
     );
 
-    it('lists what is old, page by page', async () => {
+    it('lists old checkpoints page by page', async () => {
       const keys = [keyOf(1, 1), keyOf(1, 2), keyOf(2, 1)];
       for (const key of keys) await store().write(key, bytes(1, 1));
       const found: CheckpointKey[] = [];

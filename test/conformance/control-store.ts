@@ -4,12 +4,12 @@ import { unique } from './envelopes.ts';
 
 export interface ControlFixture {
   readonly control: ControlStore;
-  /** Where workers are known by their incarnation: opens it. */
+  /** Opens the incarnation, where workers are known by it. */
   open?(report: ConsumerReport): Promise<void>;
   advance(ms: number): Promise<void>;
 }
 
-/** Everything a store of orders must do. */
+/** Everything a control store must do. */
 export function describeControlStore(name: string, fixture: () => ControlFixture): void {
   describe(`control store: ${name}`, () => {
     async function live(queues: readonly string[]): Promise<ConsumerReport> {
@@ -28,7 +28,7 @@ export function describeControlStore(name: string, fixture: () => ControlFixture
       return report;
     }
 
-    it('tells every worker what is paused, until it is resumed', async () => {
+    it('returns the paused queues to every worker until they are resumed', async () => {
       const { control } = fixture();
       const [one, two] = [unique('queue'), unique('queue')];
       const worker = await live([one]);
@@ -44,7 +44,7 @@ export function describeControlStore(name: string, fixture: () => ControlFixture
       expect((await control.look(worker)).paused).toEqual(paused);
     });
 
-    it('knows who lives, and what they said last', async () => {
+    it('lists living workers with their latest data', async () => {
       const { control } = fixture();
       const [queue, other] = [unique('queue'), unique('queue')];
       const { leaseMs: _, ...shown } = await live([queue]);
@@ -57,7 +57,7 @@ export function describeControlStore(name: string, fixture: () => ControlFixture
       expect(await found()).toBeUndefined();
     });
 
-    it('asks one worker to end, and nobody else', async () => {
+    it('asks only the named worker to drain', async () => {
       const { control } = fixture();
       const [one, other] = [await live(['a']), await live(['a'])];
       expect(await control.drain(unique('nobody'))).toBe(false);

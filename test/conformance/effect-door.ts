@@ -7,11 +7,11 @@ import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
 
 export interface DoorFixture<Tx> extends LedgerFixture {
   readonly door: EffectDoor<Tx>;
-  /** Has an effect inside the transaction: one more row under this key. */
+  /** Performs an effect inside the transaction: inserts one row under this key. */
   write(tx: Tx, key: string): Promise<void>;
   /** How many rows of this key are committed. */
   count(key: string): Promise<number>;
-  /** False where the ledger cannot be asked while a transaction is open. */
+  /** False where the ledger cannot be called while a transaction is open. */
   readonly canInterleave: boolean;
   /** The same door with fault points; left out where the ledger is the same database. */
   readonly doorWith?: (faultPoint: FaultPoint) => EffectDoor<Tx>;
@@ -34,9 +34,9 @@ export function describeEffectDoor<Tx>(
       if (fixture === undefined) throw new Error('the fixture has not been made');
       return { fixture, driver: new LedgerDriver(fixture) };
     };
-    describe('once', () => onceOnly(current));
-    describe('fence', () => fencing(current));
-    describe('keys', () => keys(current));
+    describe('a step', () => onceOnly(current));
+    describe('the fence', () => fencing(current));
+    describe('tasks with an idempotency key', () => keys(current));
   });
 }
 
@@ -45,7 +45,7 @@ type Current<Tx> = () => { readonly fixture: DoorFixture<Tx>; readonly driver: L
 const VALUE = Uint8Array.from([0x34, 0x32]);
 
 function onceOnly<Tx>(current: Current<Tx>): void {
-  it('has the effect once, and gives its value to every later run', async () => {
+  it('runs its effect once, and returns its value to every later run', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const { envelope, task: first } = await driver.running();
@@ -61,7 +61,7 @@ function onceOnly<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(1);
   });
 
-  it('keeps no value as no value', async () => {
+  it('may return no value', async () => {
     const { fixture, driver } = current();
     const { task } = await driver.running();
     expect(await fixture.door.pass(task, 'main', async () => null)).toBeNull();
@@ -69,7 +69,7 @@ function onceOnly<Tx>(current: Current<Tx>): void {
     expect(await fixture.door.pass(task, 'main', never)).toBeNull();
   });
 
-  it('keeps steps apart, and tasks', async () => {
+  it('is separate for each name and each task', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const effect = async (tx: Tx): Promise<Uint8Array> => {
@@ -84,7 +84,7 @@ function onceOnly<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(3);
   });
 
-  it('undoes everything when the function throws, so that it can be tried again', async () => {
+  it('is rolled back when its function throws, and can be retried', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const { task } = await driver.running();
@@ -105,7 +105,7 @@ function onceOnly<Tx>(current: Current<Tx>): void {
 function fencing<Tx>(current: Current<Tx>): void {
   const isStale = (error: unknown): boolean => isOutlastError(error, 'ERR_FENCE_STALE');
 
-  it('turns away a run that was released, reaped or settled, and one of a task nobody knows', async () => {
+  it('refuses a run that was released, reaped or settled, and a run of an unknown task', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const released = await driver.running();
@@ -121,7 +121,7 @@ function fencing<Tx>(current: Current<Tx>): void {
     for (const ref of [released.task, reaped.task, done.task]) {
       await expect(fixture.door.pass(ref, 'main', effect)).rejects.toSatisfy(isStale);
     }
-    // Absence is never success; a store may tell that it is not the one that gave out the run.
+    // Absence is never success. A store may report that it did not issue this run.
     const nobodys = { ...done.task, id: unique('task') };
     await expect(fixture.door.pass(nobodys, 'main', effect)).rejects.toSatisfy(
       (error: unknown) => isStale(error) || isOutlastError(error, 'ERR_CONFIG_TIER'),
@@ -129,7 +129,7 @@ function fencing<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(0);
   });
 
-  it('turns away the run before while the next one runs, and lets the next one through', async () => {
+  it('refuses the previous run while the next one runs, and admits the next one', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const { worker, envelope, task: old } = await driver.running();
@@ -144,7 +144,7 @@ function fencing<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(1);
   });
 
-  it('shuts out earlier runs before a later one has had an effect', async () => {
+  it('refuses earlier runs even before a later run has had an effect', async () => {
     const { fixture, driver } = current();
     const { worker, envelope, task: old } = await driver.running();
     await driver.crash(worker);
@@ -155,7 +155,7 @@ function fencing<Tx>(current: Current<Tx>): void {
     expect(await fixture.door.pass(next, 'main', async () => VALUE)).toEqual(VALUE);
   });
 
-  it('lets no task be taken away between the check and the effect', async () => {
+  it('prevents a task from being taken away between the check and the effect', async () => {
     const { fixture, driver } = current();
     if (!fixture.canInterleave) return;
     const key = unique('effect');
@@ -166,7 +166,7 @@ function fencing<Tx>(current: Current<Tx>): void {
       await driver.ledger.reap(1_000);
       return VALUE;
     };
-    // Either the lock holds off the reaper, or the reaper was first and the effect is undone.
+    // Either the lock blocks the reaper, or the reaper was first and the effect is rolled back.
     const isThrough = await fixture.door.pass(task, 'main', effect).then(
       () => true,
       (error: unknown) => {
@@ -186,7 +186,7 @@ function fencing<Tx>(current: Current<Tx>): void {
 }
 
 function keys<Tx>(current: Current<Tx>): void {
-  it('have each step once, whichever task does it, and no task has the name of a key', async () => {
+  it('share each step, and a key never collides with a task id', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const effect = async (tx: Tx): Promise<Uint8Array> => {
@@ -199,7 +199,7 @@ function keys<Tx>(current: Current<Tx>): void {
     await fixture.door.pass({ ...one, ...ofKey }, 'main', effect);
     const found = await fixture.door.pass({ ...other, ...ofKey }, 'main', never);
     expect(bytesOf(found)).toEqual(bytesOf(AWKWARD_BYTES));
-    // What a task was handed is its own from then on, and so is what it did: keys may be forgotten.
+    // From now on each task has its own copy of the step, whether it ran it or received it: the key may be forgotten.
     for (const task of [one, other])
       expect(bytesOf(await fixture.door.pass(task, 'main', never))).toEqual(bytesOf(AWKWARD_BYTES));
     const { task: third } = await driver.running();
@@ -208,7 +208,7 @@ function keys<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(2);
   });
 
-  it('that begin anew have their steps once more', async () => {
+  it('run their steps again after the record of the key has expired', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const effect = async (tx: Tx): Promise<null> => {
@@ -224,7 +224,7 @@ function keys<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(2);
   });
 
-  it('keep their steps when the store of the keys has forgotten under whose name', async () => {
+  it('keep their steps when the key store has lost the origin of the key', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const effect = async (tx: Tx): Promise<Uint8Array> => {
@@ -233,7 +233,7 @@ function keys<Tx>(current: Current<Tx>): void {
     };
     const named = { key: unique('key'), ttlMs: 60_000 };
     for (let times = 0; times < 3; times++) {
-      // To a store that has forgotten, each is the first that takes the key.
+      // A store without the origin takes each task for the first holder of the key.
       const { task } = await driver.running();
       const ofKey = { ...task, effect: { ...named, origin: task.id } };
       expect(bytesOf(await fixture.door.pass(ofKey, 'main', effect))).toEqual(bytesOf(VALUE));
@@ -241,7 +241,7 @@ function keys<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(1);
   });
 
-  it('let one of two tasks through that meet inside the door', async () => {
+  it('have the effect once when they pass the door at the same time', async () => {
     const { fixture, driver } = current();
     if (!fixture.canInterleave) return;
     const key = unique('effect');

@@ -11,7 +11,7 @@ export function unique(kind: string): string {
   return `${kind}-${session}-${count}`;
 }
 
-/** The three texts a body is made of. An outbox may keep them apart. */
+/** The three texts a body is made of. An outbox may store them separately. */
 export interface BodyParts {
   readonly args: Uint8Array;
   readonly kwargs: Uint8Array;

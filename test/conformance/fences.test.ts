@@ -34,19 +34,19 @@ import type { LedgerReadsFixture } from './ledger-reads.ts';
 
 type Ask = (sql: string) => Promise<readonly Readonly<Record<string, unknown>>[]>;
 
-interface Apart<Tx> {
+interface SeparateParts<Tx> {
   readonly adapter: TransactionAdapter<Tx>;
   readonly fences: Fences<Tx>;
   readonly rows: FenceRows;
   readonly ledger: LedgerReadsFixture;
-  /** On a connection of its own; parameters are in the text. */
+  /** Runs on its own connection; parameters are in the text. */
   readonly ask: Ask;
   readonly conflict: object;
   readonly canInterleave?: false;
 }
 
 /** A door whose ledger is one store and whose effects are in another. */
-async function apart<Tx>(parts: Apart<Tx>): Promise<SeparateDoorFixture<Tx>> {
+async function separateDoor<Tx>(parts: SeparateParts<Tx>): Promise<SeparateDoorFixture<Tx>> {
   const { adapter, fences, rows, ledger: store, ask, conflict } = parts;
   const { ledger } = store;
   const doorWith = (faultPoint: FaultPoint) => new EffectOnceDoor({ fences, ledger, faultPoint });
@@ -76,8 +76,8 @@ async function apart<Tx>(parts: Apart<Tx>): Promise<SeparateDoorFixture<Tx>> {
   };
 }
 
-function suites<Tx>(name: string, make: () => Promise<Apart<Tx>>): void {
-  const fixture = async (): Promise<SeparateDoorFixture<Tx>> => await apart(await make());
+function suites<Tx>(name: string, make: () => Promise<SeparateParts<Tx>>): void {
+  const fixture = async (): Promise<SeparateDoorFixture<Tx>> => await separateDoor(await make());
   describeEffectDoor(name, fixture);
   describeSeparateDoor(name, fixture);
 }
@@ -100,7 +100,7 @@ describe('PostgreSQL', () => {
   const on = async <Tx>(
     adapter: TransactionAdapter<Tx>,
     ledger: LedgerReadsFixture,
-  ): Promise<Apart<Tx>> => ({
+  ): Promise<SeparateParts<Tx>> => ({
     adapter,
     fences: new PostgresFences(adapter),
     rows: new PostgresFenceRows(db),
@@ -155,7 +155,10 @@ describe('MariaDB', () => {
     await db.close();
     await database.dispose();
   });
-  const on = <Tx>(adapter: TransactionAdapter<Tx>, ledger: LedgerReadsFixture): Apart<Tx> => ({
+  const on = <Tx>(
+    adapter: TransactionAdapter<Tx>,
+    ledger: LedgerReadsFixture,
+  ): SeparateParts<Tx> => ({
     adapter,
     fences: new MysqlFences(adapter),
     rows: new MysqlFenceRows(db),

@@ -5,20 +5,20 @@ import { unique } from './envelopes.ts';
 /** Everything a store of generations must do. */
 export function describeGenerationStore(name: string, store: () => GenerationStore): void {
   describe(`generation store: ${name}`, () => {
-    it('begins with the lowest it is asked for, and never below 0', async () => {
+    it('starts a ledger at the requested minimum, and never below 0', async () => {
       expect(await store().settle(unique('node'), 'a', -1)).toBe(0);
       expect(await store().settle(unique('node'), 'a', 0)).toBe(0);
       expect(await store().settle(unique('node'), 'a', 7)).toBe(7);
     });
 
-    it('answers the same as long as the same is shown', async () => {
+    it('returns the same generation while the ledger has the same identity', async () => {
       const node = unique('node');
       await store().settle(node, 'a', 0);
       expect(await store().settle(node, 'a', 0)).toBe(0);
       expect(await store().settle(node, 'a', 0)).toBe(0);
     });
 
-    it('rises by one when something else is shown, also when that was shown before', async () => {
+    it('raises the generation by one when the identity changes, even back to an earlier one', async () => {
       const node = unique('node');
       await store().settle(node, 'a', 0);
       expect(await store().settle(node, 'b', 0)).toBe(1);
@@ -26,7 +26,7 @@ export function describeGenerationStore(name: string, store: () => GenerationSto
       expect(await store().settle(node, 'a', 0)).toBe(2);
     });
 
-    it('rises to what it is asked for, and never falls', async () => {
+    it('raises the generation to the requested minimum, and never lowers it', async () => {
       const node = unique('node');
       await store().settle(node, 'a', 5);
       expect(await store().settle(node, 'a', 9)).toBe(9);
@@ -35,13 +35,13 @@ export function describeGenerationStore(name: string, store: () => GenerationSto
       expect(await store().settle(node, 'c', 40)).toBe(40);
     });
 
-    it('knows every ledger apart', async () => {
+    it('keeps a separate generation for each ledger', async () => {
       const node = unique('node');
       await store().settle(node, 'a', 3);
       expect(await store().settle(unique('node'), 'b', 0)).toBe(0);
     });
 
-    it('rises once when many notice at once', async () => {
+    it('raises the generation once when many processes notice a change at the same time', async () => {
       const node = unique('node');
       await store().settle(node, 'a', 0);
       const answers = await Promise.all(

@@ -14,7 +14,7 @@ import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 
-/** What a server does to every session of a user who may not administrate it; other tests are root. */
+/** Settings that a server applies to every session of a user without admin rights; other tests connect as root. */
 const HOSTILE = [
   `set sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PAD_CHAR_TO_FULL_LENGTH,PIPES_AS_CONCAT,EMPTY_STRING_IS_NULL'`,
   `set time_zone = '+05:45'`,
@@ -55,7 +55,7 @@ beforeAll(async () => {
   url.username = user;
   db = await MysqlDatabase.open({ url: url.href, poolSize: 5, queryTimeoutMs: 30_000 });
   await migrate(db);
-  // As an application connects: the driver asks for a character set, and the server has the last word.
+  // As an application connects: the driver asks for a character set, and the server overrides it.
   pool = createPool(url.href);
 });
 
@@ -66,7 +66,7 @@ afterAll(async () => {
   await server.drop();
 });
 
-it('a task that was sent through a library under these settings arrives byte for byte', async () => {
+it('a task sent through a library under these settings arrives byte for byte', async () => {
   const [[setting]] = (await pool.query(
     'select @@sql_mode as mode, @@sql_select_limit as few',
   )) as [Record<string, unknown>[], unknown];

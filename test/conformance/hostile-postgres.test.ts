@@ -25,8 +25,8 @@ import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 
 /**
- * What an operator may set for a database or a role, and what would change how values are written, read, compared or
- * planned. A pooler in transaction mode stands before it, so that none of the settings we ask for reaches a session.
+ * Settings that an operator may choose for a database or role and that change how values are written, read, compared or
+ * planned. A pooler in transaction mode stands in front, so that none of the settings we request reaches a session.
  */
 const HOSTILE: Readonly<Record<string, string>> = {
   bytea_output: 'escape',
@@ -73,7 +73,7 @@ afterAll(async () => {
 
 const fixtures = sqlFixtures(() => db);
 
-it('the settings are those of our sessions too', async () => {
+it('our own sessions have the hostile settings too', async () => {
   const names = Object.keys(HOSTILE).filter(name => name !== 'datestyle');
   const rows = await db.query(
     'select name, current_setting(name) as value from unnest($1::text[]) as n(name)',
@@ -84,7 +84,7 @@ it('the settings are those of our sessions too', async () => {
   expect(found).toEqual(new Map(wanted));
 });
 
-describe('a task that was sent through a library under these settings', () => {
+describe('a task sent through a library under these settings', () => {
   const anything = task('hostile.anything', { input: unchecked<unknown>() });
   const INPUT = { text: `\\x41 \\101 \u0000 ' " žluť 😀`, nested: [null, 1.5, '\\'] };
   const OPTIONS: Readonly<Record<string, SendOptions>> = {
@@ -111,7 +111,7 @@ describe('a task that was sent through a library under these settings', () => {
     const store = new PostgresOutboxStore(db, { movesIntoLedger: false });
     await store.beat('hostile', 60_000);
     const found: string[] = [];
-    // One at a time where they have an order.
+    // Ordered tasks come one at a time.
     while (found.length < ids.length) {
       const token = `token-${found.length}`;
       const rows = await store.claim({ relay: 'hostile', token, limit: 10, staleMs: 60_000 });

@@ -15,7 +15,7 @@ export interface IdempotencyFixture {
   dispose(): Promise<void>;
 }
 
-/** What every store of idempotency keys promises. */
+/** Everything an idempotency store must do. */
 export function describeIdempotency(
   name: string,
   makeFixture: () => Promise<IdempotencyFixture>,
@@ -32,7 +32,7 @@ export function describeIdempotency(
     describe('a key', () => holding(store, advance));
     describe('the origin of a key', () => origins(store, advance));
     describe('a result', () => results(store, advance));
-    describe('a key that another task has', () => meeting(store, advance));
+    describe('a key held by another task', () => meeting(store, advance));
     describe('a lease', () => leases(store, advance));
     describe('a review', () => reviews(store, advance));
   });
@@ -51,14 +51,14 @@ type Store = () => IdempotencyStore;
 type Advance = (ms: number) => Promise<void>;
 
 function holding(store: Store, advance: Advance): void {
-  it('is the first one’s who asks, and a repeat after a lost reply gets the same answer', async () => {
+  it('belongs to the first run that asks, and a repeat after a lost reply gets the same answer', async () => {
     const [key, one] = [unique('key'), owner()];
     expect(await store().acquire(asking(key, one))).toMatchObject({ status: 'owned' });
     expect(await store().acquire(asking(key, one))).toMatchObject({ status: 'owned' });
     expect(await store().read(key)).toMatchObject({ key, state: 'held', ...one, leftMs: null });
   });
 
-  it('is taken by exactly one of many who ask at the same time', async () => {
+  it('is acquired by exactly one of many concurrent requests', async () => {
     const key = unique('key');
     const replies = await Promise.all(
       Array.from({ length: 20 }, () => store().acquire(asking(key, owner()))),
@@ -68,14 +68,14 @@ function holding(store: Store, advance: Advance): void {
     expect(statuses.filter(status => status === 'held')).toHaveLength(19);
   });
 
-  it('has no time of its own: it is held for as long as nobody frees it', async () => {
+  it('does not expire: it is held until it is freed', async () => {
     const [key, one] = [unique('key'), owner()];
     await store().acquire(asking(key, one));
     await advance(1_000 * HOUR);
     expect(await store().acquire(asking(key, owner()))).toMatchObject({ status: 'held' });
   });
 
-  it('moves with the epoch of its task, and never back', async () => {
+  it('moves to a later epoch of its task, and never back', async () => {
     const [key, one] = [unique('key'), owner()];
     const later = { ...one, epoch: 5 };
     await store().acquire(asking(key, one));
@@ -91,7 +91,7 @@ function holding(store: Store, advance: Advance): void {
     expect(await store().read(key)).toMatchObject({ state: 'held', ...later });
   });
 
-  it('is the first one’s of two runs under one epoch, and the other one’s only under a later epoch', async () => {
+  it('belongs to the first of two runs under one epoch; the other gets it only under a later epoch', async () => {
     const [key, one] = [unique('key'), owner()];
     const other = { ...one, run: unique('run') };
     await store().acquire(asking(key, one));
@@ -100,23 +100,23 @@ function holding(store: Store, advance: Advance): void {
     expect(await store().complete({ key, ...other, result: null, ttlMs: HOUR })).toEqual(stale);
     expect(await store().free({ key, ...other })).toEqual(stale);
     expect(await store().read(key)).toMatchObject({ state: 'held', ...one });
-    const lifted = { ...other, epoch: 2 };
-    expect(await store().acquire(asking(key, lifted))).toMatchObject({ status: 'owned' });
+    const raised = { ...other, epoch: 2 };
+    expect(await store().acquire(asking(key, raised))).toMatchObject({ status: 'owned' });
     expect(await store().complete({ key, ...one, result: null, ttlMs: HOUR })).toEqual(stale);
-    const done = { key, ...lifted, result: null, ttlMs: HOUR };
+    const done = { key, ...raised, result: null, ttlMs: HOUR };
     expect(await store().complete(done)).toMatchObject({ status: 'ok' });
     expect(await store().complete({ ...done, run: one.run })).toEqual(stale);
-    expect(await store().read(key)).toMatchObject({ state: 'done', ...lifted });
+    expect(await store().read(key)).toMatchObject({ state: 'done', ...raised });
   });
 
-  it('does not compare the input of a task with its own', async () => {
+  it('accepts another input from the task that holds it', async () => {
     const [key, one] = [unique('key'), owner()];
     await store().acquire(asking(key, one));
     const again = asking(key, { ...one, epoch: 2 }, { digest: 'd2' });
     expect(await store().acquire(again)).toMatchObject({ status: 'owned' });
   });
 
-  it('is free again when its holder frees it, and knows nothing of the one before', async () => {
+  it('is free again when its holder frees it, and forgets its waiters and digest', async () => {
     const [key, one, two] = [unique('key'), owner(), owner()];
     await store().acquire(asking(key, one));
     await store().acquire(asking(key, two));
@@ -147,7 +147,7 @@ function origins(store: Store, advance: Advance): void {
     return { key, one };
   };
 
-  it('is the task that took the key first, also for whoever takes its place', async () => {
+  it('is the task that acquired the key first, also after other tasks took it over', async () => {
     const { key, one } = await taken();
     const [two, three] = [owner(), owner()];
     const later = asking(key, { ...one, epoch: 2 }, lasting);
@@ -159,7 +159,7 @@ function origins(store: Store, advance: Advance): void {
     expect(await store().read(key)).toMatchObject({ ...three, origin: one.taskId });
   });
 
-  it('is remembered for its time when the key is freed, and the key is anybody’s', async () => {
+  it('is kept for its time after the key is freed, and any task may acquire the key', async () => {
     const { key, one } = await taken();
     const [two, three] = [owner(), owner()];
     await store().acquire(asking(key, two));
@@ -180,7 +180,7 @@ function origins(store: Store, advance: Advance): void {
     expect(await store().acquire(late)).toEqual({ status: 'owned', origin: three.taskId });
   });
 
-  it('is forgotten with the result of the key', async () => {
+  it('is forgotten when the result of the key expires', async () => {
     const { key, one } = await taken();
     await store().complete({ key, ...one, result: null, ttlMs: MINUTE });
     await advance(2 * MINUTE);
@@ -189,7 +189,7 @@ function origins(store: Store, advance: Advance): void {
     expect(await store().acquire(late)).toEqual({ status: 'owned', origin: two.taskId });
   });
 
-  it('is forgotten when somebody asks for that', async () => {
+  it('is forgotten on request', async () => {
     const { key, one } = await taken();
     await store().free({ key, ...one });
     expect(await store().free({ key, ...one, evenDone: true })).toMatchObject({ status: 'ok' });
@@ -205,7 +205,7 @@ function results(store: Store, advance: Advance): void {
     return { key, one, reply };
   };
 
-  it('is every asker’s, to the byte, also the holder’s own', async () => {
+  it('is returned byte for byte to every task that asks, including its holder', async () => {
     const { key, one, reply } = await done(AWKWARD_BYTES);
     expect(reply).toEqual({ status: 'ok', waiters: [] });
     for (const by of [owner(), one, { ...one, epoch: 9 }]) {
@@ -215,13 +215,13 @@ function results(store: Store, advance: Advance): void {
     }
   });
 
-  it('may be no value', async () => {
+  it('may be empty', async () => {
     const { key, one } = await done(null);
     const found = await store().acquire(asking(key, owner()));
     expect(found).toEqual({ status: 'done', by: one.taskId, result: null });
   });
 
-  it('stays as it is when completing is repeated, and so does its time', async () => {
+  it('keeps its bytes and its expiry when complete is repeated', async () => {
     const { key, one } = await done(Uint8Array.from([49]), 10 * MINUTE);
     await advance(6 * MINUTE);
     const again = { key, ...one, result: Uint8Array.from([50]), ttlMs: 10 * MINUTE };
@@ -233,22 +233,22 @@ function results(store: Store, advance: Advance): void {
 
   it('cannot be written or freed by a run that does not hold the key', async () => {
     const { key, one } = await done(Uint8Array.from([49]));
-    const stranger = { key, ...owner(), result: Uint8Array.from([50]), ttlMs: HOUR };
-    expect(await store().complete(stranger)).toMatchObject({ status: 'stale' });
-    const later = { ...stranger, taskId: one.taskId, epoch: 2 };
+    const foreign = { key, ...owner(), result: Uint8Array.from([50]), ttlMs: HOUR };
+    expect(await store().complete(foreign)).toMatchObject({ status: 'stale' });
+    const later = { ...foreign, taskId: one.taskId, epoch: 2 };
     expect(await store().complete(later)).toMatchObject({ status: 'stale' });
     expect(await store().free({ key, ...one })).toMatchObject({ status: 'stale' });
     expect(bytesOf((await store().read(key))?.result)).toEqual([49]);
   });
 
-  it('is not made of a key that nobody has', async () => {
+  it('is not stored for a key without a holder', async () => {
     const key = unique('key');
-    const nobody = { key, ...owner(), result: null, ttlMs: HOUR };
-    expect(await store().complete(nobody)).toEqual({ status: 'stale', waiters: [] });
+    const unheld = { key, ...owner(), result: null, ttlMs: HOUR };
+    expect(await store().complete(unheld)).toEqual({ status: 'stale', waiters: [] });
     expect(await store().read(key)).toBeNull();
   });
 
-  it('is forgotten when its time is over, counted from completing', async () => {
+  it('expires after its time, counted from completion', async () => {
     const [key, one] = [unique('key'), owner()];
     await store().acquire(asking(key, one));
     await advance(2 * HOUR);
@@ -266,7 +266,7 @@ function results(store: Store, advance: Advance): void {
     });
   });
 
-  it('is forgotten when somebody asks for that', async () => {
+  it('is forgotten on request', async () => {
     const { key, one } = await done(null);
     expect(await store().free({ key, ...one, evenDone: true })).toMatchObject({ status: 'ok' });
     expect(await store().read(key)).toBeNull();
@@ -280,7 +280,7 @@ function meeting(store: Store, advance: Advance): void {
     return { key, one };
   };
 
-  it('is told with its holder, and counts how often it was asked for', async () => {
+  it('is reported with its holder and the number of requests by the asking task', async () => {
     const { key, one } = await held();
     await advance(MINUTE);
     const two = owner();
@@ -291,7 +291,7 @@ function meeting(store: Store, advance: Advance): void {
     expect(await store().acquire(asking(key, owner()))).toMatchObject({ asked: 1 });
   });
 
-  it('tells its end who waits for it, also when that is told twice', async () => {
+  it('returns its waiters when it is completed, also when complete is repeated', async () => {
     const { key, one } = await held();
     const [two, three] = [owner(), owner()];
     await store().acquire(asking(key, two));
@@ -302,7 +302,7 @@ function meeting(store: Store, advance: Advance): void {
       expect([...reply.waiters].sort()).toEqual(expected);
   });
 
-  it('is a mismatch with another input, held or done, and nobody is remembered for it', async () => {
+  it('is a mismatch for another input, held or done, and adds no waiter', async () => {
     const { key, one } = await held();
     const other = asking(key, owner(), { digest: 'd2' });
     expect(await store().acquire(other)).toMatchObject({
@@ -316,7 +316,7 @@ function meeting(store: Store, advance: Advance): void {
     expect(await store().acquire(other)).toEqual({ status: 'mismatch', holder: null });
   });
 
-  it('is taken over from the very holder that is named, by one of those who try', async () => {
+  it('is taken over only from the named holder, by one of the tasks that try', async () => {
     const { key, one } = await held();
     const takers = [owner(), owner(), owner()];
     const waiting = owner();
@@ -332,12 +332,12 @@ function meeting(store: Store, advance: Advance): void {
     expect(await store().acquire(again)).toMatchObject({ status: 'owned' });
     expect(await store().read(key)).toMatchObject({ ...winner, digest: 'd2' });
     expect((await store().read(key))?.waiters).toContain(waiting.taskId);
-    // The holder that was taken for ended can do nothing more.
+    // The previous holder can do nothing more.
     const late = { key, ...one, result: null, ttlMs: HOUR };
     expect(await store().complete(late)).toMatchObject({ status: 'stale' });
   });
 
-  it('is not taken over from a later run of the holder, or from a result', async () => {
+  it('is not taken over from a later run of its holder, or once it has a result', async () => {
     const { key, one } = await held();
     const later = { ...one, epoch: 4 };
     await store().acquire(asking(key, later));
@@ -348,7 +348,7 @@ function meeting(store: Store, advance: Advance): void {
     expect(await store().acquire(late)).toMatchObject({ status: 'done', by: one.taskId });
   });
 
-  it('remembers a bounded number of those who wait', async () => {
+  it('remembers a bounded number of waiters', async () => {
     const { key, one } = await held();
     const many = Array.from({ length: MOST_WAITERS + 5 }, () => owner());
     const replies = [];
@@ -369,7 +369,7 @@ function leases(store: Store, advance: Advance): void {
     return { key, one };
   };
 
-  it('keeps others out until it is over', async () => {
+  it('keeps other tasks out until it expires', async () => {
     const { key, one } = await leased();
     const asked = asking(key, owner(), { leaseMs: MINUTE });
     expect(await store().acquire(asked)).toMatchObject({ status: 'held', holder: ownerOf(one) });
@@ -378,7 +378,7 @@ function leases(store: Store, advance: Advance): void {
     expect(await store().acquire(asked)).toMatchObject({ status: 'owned' });
   });
 
-  it('lasts longer when it is renewed in time, and not when it is over or another’s', async () => {
+  it('is extended by a renewal in time, and not after it expired or by another owner', async () => {
     const { key, one } = await leased();
     await advance(40_000);
     expect(await store().renew({ key, ...one, leaseMs: MINUTE })).toBe(true);
@@ -392,7 +392,7 @@ function leases(store: Store, advance: Advance): void {
     expect(await store().read(key)).toBeNull();
   });
 
-  it('ends with a result, which lives for its own time', async () => {
+  it('ends with the result, which has its own expiry', async () => {
     const { key, one } = await leased();
     await store().complete({ key, ...one, result: Uint8Array.from([49]), ttlMs: HOUR });
     await advance(30 * MINUTE);
@@ -404,7 +404,7 @@ function leases(store: Store, advance: Advance): void {
 }
 
 function reviews(store: Store, advance: Advance): void {
-  it('shows what tasks have held for long, once in a while', async () => {
+  it('lists the keys that tasks have held for long, each once per interval', async () => {
     const [key, one] = [unique('key'), { ...owner(), epoch: 7 }];
     const [leasedKey, doneKey, doneBy] = [unique('key'), unique('key'), owner()];
     await store().acquire(asking(key, one));

@@ -4,10 +4,10 @@ import { revivedKey, type AfterEntry, type PublishEntry } from '../../src/ledger
 import { AWKWARD_BYTES, MINUTE, makeEnvelope, unique } from './envelopes.ts';
 import { sampleError, type LedgerDriver } from './ledger-driver.ts';
 
-/** What must follow and cannot be carried out: due again later, counted, and given up. */
+/** Follow-ups that cannot be sent: due again later, counted, and given up in the end. */
 export function afterLogSuite(driver: () => LedgerDriver): void {
   describe('a follow-up that cannot be sent', () => deferring(driver));
-  describe('a dead letter that is a follow-up', () => reviving(driver));
+  describe('a follow-up that became a dead letter', () => reviving(driver));
 }
 
 function deferring(driver: () => LedgerDriver): void {
@@ -25,8 +25,8 @@ function deferring(driver: () => LedgerDriver): void {
     return (await all()).filter(({ key }) => wanted.has(key));
   };
 
-  it('is due again after its delay, and then before what was written later', async () => {
-    // A Redis Cluster keeps the order of a queue, not that between queues.
+  it('is due again after its delay, before follow-ups that were written later', async () => {
+    // A Redis Cluster keeps the order within a queue, not between queues.
     const queue = unique('queue');
     const keys = await written(2, queue);
     await driver().ledger.after.defer([
@@ -40,7 +40,7 @@ function deferring(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike([...keys, ...later]);
   });
 
-  it('is counted when it was refused, and not when nobody could be asked', async () => {
+  it('spends an attempt when it was refused, and none when the destination was unreachable', async () => {
     const [key = ''] = await written(1);
     expect(await listed([key])).not.toHaveProperty('0.attempts');
     for (const isAttempt of [true, false, true])
@@ -50,7 +50,7 @@ function deferring(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike([key]);
   });
 
-  it('stays away when it was struck off meanwhile, and its count with it', async () => {
+  it('stays deleted when it is deferred after it was struck off, and its attempts start at zero', async () => {
     const { task } = await driver().running();
     const entry = followUp();
     await driver().commit(task, { after: [entry] });
@@ -64,7 +64,7 @@ function deferring(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike([entry.key]);
   });
 
-  it('is one of nine thousand that are listed, deferred and struck off together', async () => {
+  it('is listed, deferred and struck off in a batch of nine thousand', async () => {
     const keys = await written(9_000);
     expect(await listed(keys)).toHaveLength(keys.length);
     await driver().ledger.after.defer(keys.map(key => ({ key, delayMs: MINUTE, isAttempt: true })));
@@ -74,12 +74,12 @@ function deferring(driver: () => LedgerDriver): void {
     expect(await listed(keys)).toEqual([]);
   });
 
-  it('is listed with few others where it is large: memory has an end', async () => {
+  it('is listed in small pages when it is large, so that memory is bounded', async () => {
     // What other tests have left there may be large as well.
     for (let found = await all(); found.length > 0; found = await all())
       await driver().ledger.after.strike(found.map(({ key }) => key));
     const { task } = await driver().running();
-    // The last is more by itself than all that are listed together.
+    // The last entry alone is larger than all entries of one page may be together.
     const after = [1_500_000, 1_500_000, 1_500_000, 5_000_000].map(size => ({
       key: unique('after'),
       publish: makeEnvelope({ args: new Uint8Array(size).fill(0x31) }),
@@ -103,7 +103,7 @@ const bytesIn = (entries: readonly AfterEntry[]): number =>
 
 function reviving(driver: () => LedgerDriver): void {
   it.each(['ERR_FOLLOW_UP_UNSENT', 'ERR_DESTINATION_REFUSED'])(
-    '(%s) is sent again when it is revived, and its record is gone',
+    '(%s) is sent again when it is revived, and its record is deleted',
     async reason => {
       const expiresMs = Math.floor(await driver().nowMs()) + 60 * MINUTE;
       const envelope = makeEnvelope({ args: AWKWARD_BYTES, priority: 4, expiresMs });
@@ -112,7 +112,7 @@ function reviving(driver: () => LedgerDriver): void {
       expect(await ledger.revive(envelope.id, 2)).toBe('conflict');
       expect(await ledger.revive(envelope.id, 1)).toBe('ok');
       expect(await ledger.revive(envelope.id, 1)).toBe('absent');
-      // Long overdue: nobody waits for an operator's wish to grow old.
+      // It counts as long overdue: a request by an operator does not have to age first.
       const found = await ledger.after.list(30 * MINUTE, 10_000);
       const [entry] = found.filter(({ key }) => key === revivedKey(envelope.id, 1));
       if (entry === undefined || !('publish' in entry)) throw new Error('it is not to be sent');
@@ -121,7 +121,7 @@ function reviving(driver: () => LedgerDriver): void {
       expect([...entry.publish.body]).toEqual([...body]);
       expect([...entry.publish.options]).toEqual([...options]);
       await ledger.after.strike([entry.key]);
-      // The message that comes of it is new to the ledger.
+      // The message published for it is new to the ledger.
       const { worker } = await driver().open();
       const reply = await driver().begin(worker, { messages: [envelope] });
       expect(reply.answers).toEqual(['begun']);

@@ -5,8 +5,8 @@ import type { BrokerFixture, LedgerBrokerFixture } from './broker.ts';
 import { HOUR, unique } from './envelopes.ts';
 
 /**
- * A broker in the ledger's database, by what stands there for each step of a broker apart: `begin` takes, the end of a run
- * acknowledges, `release` gives back, and whose lease is over has lost its connection.
+ * A broker in the ledger's database, through the steps that stand for those of a separate broker: `begin` takes, the
+ * end of a run acknowledges, `release` gives back, and an ended lease is a lost connection.
  */
 class LedgerConsumer implements Broker {
   readonly worker: string = unique('worker');
@@ -71,7 +71,7 @@ class LedgerConsumer implements Broker {
 const refsOf = (deliveries: readonly Delivery[]): readonly RunRef[] =>
   deliveries.map(({ tag }) => JSON.parse(tag) as RunRef);
 
-/** The same suite as for brokers apart. */
+/** Runs the suite for separate brokers on it. */
 export async function ledgerAsBroker(
   makeParts: () => Promise<LedgerBrokerFixture>,
 ): Promise<BrokerFixture> {

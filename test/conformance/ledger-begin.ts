@@ -39,7 +39,7 @@ function incarnations(driver: () => LedgerDriver): void {
     expect(await driver().state(waiting.id)).toBe('waiting');
   });
 
-  it('hands out nothing under an incarnation that was closed', async () => {
+  it('hands out nothing under a closed incarnation', async () => {
     const { ledger } = driver();
     const { worker } = await driver().open();
     await ledger.condemn({ kind: 'worker', worker });
@@ -50,7 +50,7 @@ function incarnations(driver: () => LedgerDriver): void {
     expect(await driver().fixture.readModel.inspect(message.id)).toBeNull();
   });
 
-  it('does not open a closed incarnation again', async () => {
+  it('does not reopen a closed incarnation', async () => {
     const { ledger } = driver();
     const { worker } = await driver().running();
     await ledger.condemn({ kind: 'worker', worker });
@@ -64,7 +64,7 @@ function incarnations(driver: () => LedgerDriver): void {
     expect(await ledger.begin(driver().request(worker, {}))).toEqual({ status: 'closed' });
   });
 
-  it('takes an opening that is repeated for one', async () => {
+  it('treats a repeated open as one', async () => {
     const { worker, task } = await driver().running();
     await driver().ledger.open({
       worker,
@@ -79,7 +79,7 @@ function incarnations(driver: () => LedgerDriver): void {
 }
 
 function messagesFound(driver: () => LedgerDriver): void {
-  it('begins a message that no record knows, under epoch 1', async () => {
+  it('begins a message without a record under epoch 1', async () => {
     const { worker } = await driver().open();
     const message = makeEnvelope();
     const reply = await driver().begin(worker, { messages: [message], run: 'first-run' });
@@ -95,7 +95,7 @@ function messagesFound(driver: () => LedgerDriver): void {
     });
   });
 
-  it('hands out the bytes as they came, with all fields', async () => {
+  it('hands out the envelope unchanged, with all fields', async () => {
     const { worker } = await driver().open();
     const nowMs = await driver().nowMs();
     const times = { etaMs: nowMs - MINUTE, expiresMs: nowMs + MINUTE };
@@ -134,7 +134,7 @@ function messagesFound(driver: () => LedgerDriver): void {
     expect(reply.begun.map(({ epoch }) => epoch)).toEqual([2]);
   });
 
-  it('holds a copy of a task that waits for a later time', async () => {
+  it('holds a copy of a task that is due later', async () => {
     const { worker } = await driver().open();
     const message = makeEnvelope();
     await driver().ledger.park([{ envelope: message, delayMs: 10 * MINUTE }]);
@@ -143,7 +143,7 @@ function messagesFound(driver: () => LedgerDriver): void {
     expect(await driver().state(message.id)).toBe('waiting');
   });
 
-  it('holds a copy of a task that runs, whoever owns it', async () => {
+  it('holds a copy of a running task, whichever worker owns it', async () => {
     const { worker, envelope, task } = await driver().running();
     const other = await driver().open();
     for (const asking of [other.worker, worker]) {
@@ -155,7 +155,7 @@ function messagesFound(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it('answers for a done or discarded task that it is done', async () => {
+  it('answers done for a copy of a done or discarded task', async () => {
     const { worker } = await driver().open();
     const done = await driver().done();
     const discarded = await driver().done(makeEnvelope(), {
@@ -189,7 +189,7 @@ function messagesFound(driver: () => LedgerDriver): void {
     expect((await driver().begin(worker, { queues: [message.queue], limit: 5 })).begun).toEqual([]);
   });
 
-  it('begins a task once when the same message comes twice in a batch', async () => {
+  it('begins a task once when its message comes twice in a batch', async () => {
     const { worker } = await driver().open();
     const message = makeEnvelope();
     const reply = await driver().begin(worker, { messages: [message, message] });
@@ -200,16 +200,16 @@ function messagesFound(driver: () => LedgerDriver): void {
 }
 
 function messagesTurnedAway(driver: () => LedgerDriver): void {
-  it('calls the same id with other bytes a conflict, whatever state the first is in', async () => {
+  it('reports a conflict for the same id with other bytes, in every state of the first task', async () => {
     const { worker } = await driver().open();
     const waiting = makeEnvelope();
     await driver().put(waiting);
     const { envelope: running, task } = await driver().running();
     const others = [waiting, running, await driver().done(), await driver().dead()];
-    const newcomers = others.map(({ id, queue }) =>
+    const conflicting = others.map(({ id, queue }) =>
       makeEnvelope({ id, queue, args: AWKWARD_BYTES }),
     );
-    const reply = await driver().begin(worker, { messages: newcomers });
+    const reply = await driver().begin(worker, { messages: conflicting });
     expect(reply).toMatchObject({
       answers: ['conflict', 'conflict', 'conflict', 'conflict'],
       begun: [],
@@ -219,14 +219,14 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(bytesOf(first.task.envelope.body)).toEqual(bytesOf(waiting.body));
   });
 
-  it('ends a message that comes after its time, and never runs a copy of it', async () => {
+  it('expires a message that arrives too late, and never runs a copy of it', async () => {
     const { worker } = await driver().open();
     const expiresMs = (await driver().nowMs()) - MINUTE;
     const message = makeEnvelope({ expiresMs });
     expect(await driver().begin(worker, { messages: [message] })).toMatchObject({
       answers: ['expired'],
       begun: [],
-      // Told by its answer, once.
+      // Reported by its answer, once.
       expired: [],
     });
     expect(await driver().fixture.results.read(message.id)).toMatchObject({
@@ -242,7 +242,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(['expired', 'held']).toContain(again.answers[0]);
   });
 
-  it('keeps a message that comes before its eta, by its own clock, and begins it then', async () => {
+  it('keeps a message until its eta by the clock of the store, and begins it then', async () => {
     const { worker } = await driver().open();
     const etaMs = (await driver().nowMs()) + HOUR;
     const [early, due] = [makeEnvelope({ etaMs }), makeEnvelope({ etaMs: etaMs - 2 * HOUR })];
@@ -258,7 +258,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(bytesOf(begun[0]?.envelope.body)).toEqual(bytesOf(early.body));
   });
 
-  it('parks a message until its eta, by its own clock, and one whose eta has come not at all', async () => {
+  it('parks a message until its eta by the clock of the store; one whose eta has passed is due at once', async () => {
     const etaMs = (await driver().nowMs()) + HOUR;
     const [early, due] = [makeEnvelope({ etaMs }), makeEnvelope({ etaMs: etaMs - 2 * HOUR })];
     await driver().ledger.park([early, due].map(envelope => ({ envelope, delayMs: null })));
@@ -268,7 +268,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect((await driver().beginWaiting(early)).task.id).toBe(early.id);
   });
 
-  it('ends a waiting record when a copy comes after its time', async () => {
+  it('expires a waiting record when a copy arrives after its time', async () => {
     const { worker } = await driver().open();
     const message = makeEnvelope({ expiresMs: (await driver().nowMs()) - MINUTE });
     await driver().ledger.park([{ envelope: message, delayMs: 10 * MINUTE }]);
@@ -279,7 +279,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(await driver().state(message.id)).toBe('cancelled');
   });
 
-  it('lets a run go on whose time passed after it began', async () => {
+  it('lets a run finish whose task expired after it began', async () => {
     const { worker, envelope, task } = await driver().running(
       makeEnvelope({ expiresMs: (await driver().nowMs()) + 2 * MINUTE }),
     );
@@ -297,7 +297,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it('answers each message in its place', async () => {
+  it('answers the messages in their order', async () => {
     const { worker } = await driver().open();
     const held = makeEnvelope();
     await driver().ledger.park([{ envelope: held, delayMs: 10 * MINUTE }]);
@@ -312,7 +312,7 @@ function messagesTurnedAway(driver: () => LedgerDriver): void {
 }
 
 function dueTasks(driver: () => LedgerDriver): void {
-  it('hands out due tasks up to the limit, beside the messages', async () => {
+  it('hands out due tasks up to the limit, in addition to the messages', async () => {
     const { worker } = await driver().open();
     const queue = unique('queue');
     const waiting = makeEnvelopes(3, { queue });
@@ -346,7 +346,7 @@ function dueTasks(driver: () => LedgerDriver): void {
     expect(reply.begun[0]?.epoch).toBe(1);
   });
 
-  it('leaves tasks whose time has not come, and says when it will', async () => {
+  it('leaves tasks that are not due yet, and returns when the next one is', async () => {
     const { worker } = await driver().open();
     const later = makeEnvelope();
     await driver().ledger.park([{ envelope: later, delayMs: 10 * MINUTE }]);
@@ -360,7 +360,7 @@ function dueTasks(driver: () => LedgerDriver): void {
     ]);
   });
 
-  it('takes from the queues asked for, in their order', async () => {
+  it('takes from the given queues, in their order', async () => {
     const { worker } = await driver().open();
     const [second, first, other] = [makeEnvelope({ priority: 9 }), makeEnvelope(), makeEnvelope()];
     await driver().put(second, other, first);
@@ -368,7 +368,7 @@ function dueTasks(driver: () => LedgerDriver): void {
     expect(ids(reply.begun)).toEqual([first.id, second.id]);
   });
 
-  it('takes the higher priority first, and of equals the one that came first', async () => {
+  it('takes higher priorities first, and within one priority the oldest', async () => {
     const { worker } = await driver().open();
     const queue = unique('queue');
     const tasks = [0, 5, 9, 5].map(priority => makeEnvelope({ queue, priority }));
@@ -377,7 +377,7 @@ function dueTasks(driver: () => LedgerDriver): void {
     expect(ids(reply.begun)).toEqual([2, 1, 3, 0].map(place => tasks[place]?.id));
   });
 
-  it('takes first what has been due for longest', async () => {
+  it('takes the tasks first that have been due longest', async () => {
     const { worker } = await driver().open();
     const queue = unique('queue');
     const [late, early] = [makeEnvelope({ queue }), makeEnvelope({ queue })];
@@ -391,7 +391,7 @@ function dueTasks(driver: () => LedgerDriver): void {
     ]);
   });
 
-  it('ends waiting tasks whose time is over instead of handing them out', async () => {
+  it('expires waiting tasks that are too late instead of handing them out', async () => {
     const { worker } = await driver().open();
     const late = makeEnvelope({ expiresMs: (await driver().nowMs()) - MINUTE });
     await driver().put(late);
@@ -438,7 +438,7 @@ function suspects(driver: () => LedgerDriver): void {
     return { worker: (await driver().open()).worker, queue, suspected, healthy: ids(healthy) };
   };
 
-  it('hands out no more suspects than asked for', async () => {
+  it('hands out at most the requested number of suspects', async () => {
     const { worker, queue, suspected, healthy } = await withSuspects();
     const reply = await driver().begin(worker, { queues: [queue], limit: 10, suspects: 1 });
     const given = ids(reply.begun);
@@ -447,13 +447,13 @@ function suspects(driver: () => LedgerDriver): void {
     expect(reply.begun.filter(({ isSuspect }) => isSuspect)).toHaveLength(1);
   });
 
-  it('hands out only healthy tasks when no suspect is wanted', async () => {
+  it('hands out only healthy tasks when no suspect is requested', async () => {
     const { worker, queue, healthy } = await withSuspects();
     const reply = await driver().begin(worker, { queues: [queue], limit: 10, suspects: 0 });
     expect(ids(reply.begun).sort()).toEqual(healthy.sort());
   });
 
-  it('takes no task for a suspect after its first crash, unless it has none to spare', async () => {
+  it('does not suspect a task after its first crash, unless its budget has no crash to spare', async () => {
     const queue = unique('queue');
     const once = [makeEnvelope({ queue }), makeEnvelope({ queue })];
     for (const envelope of once) await driver().suspect(envelope, 1);
@@ -475,7 +475,7 @@ function suspects(driver: () => LedgerDriver): void {
     expect(ids(spared.begun)).not.toContain(last.id);
   });
 
-  it('hands out what was released or lost its worker before what came later', async () => {
+  it('hands out released and resurrected tasks before later ones', async () => {
     const queue = unique('queue');
     const [released, lost] = [makeEnvelope({ queue }), makeEnvelope({ queue })];
     await driver().put(released, lost);
@@ -490,16 +490,16 @@ function suspects(driver: () => LedgerDriver): void {
     expect(ids(reply.begun).sort()).toEqual([released.id, lost.id].sort());
   });
 
-  it('does not call a suspect due to a worker that may not have it', async () => {
+  it('does not report a suspect as due to a worker that may not take it', async () => {
     const queue = unique('queue');
     await driver().suspect(makeEnvelope({ queue }));
     const { worker } = await driver().open();
-    // A worker that is told "now" and given nothing would ask again without a pause.
+    // A worker that gets "due now" and no task would ask again without a pause.
     const reply = await driver().begin(worker, { queues: [queue], limit: 5, suspects: 0 });
     expect(reply).toMatchObject({ begun: [], nextDueMs: null });
   });
 
-  it('counts messages among the suspects', async () => {
+  it('counts suspects among the messages toward the limit', async () => {
     const { worker } = await driver().open();
     const message = await driver().suspect(makeEnvelope());
     const refused = await driver().begin(worker, { messages: [message], suspects: 0 });
@@ -516,7 +516,7 @@ function suspects(driver: () => LedgerDriver): void {
 }
 
 function repeats(driver: () => LedgerDriver): void {
-  it('hands out the same tasks to a repeat with the same run', async () => {
+  it('returns the same tasks when begin is repeated with the same run token', async () => {
     const { worker } = await driver().open();
     const queue = unique('queue');
     await driver().put(...makeEnvelopes(6, { queue }));
@@ -530,7 +530,7 @@ function repeats(driver: () => LedgerDriver): void {
     expect(refs(again.begun)).toEqual(refs(first.begun));
   });
 
-  it('answers a repeated message as the first time', async () => {
+  it('gives a repeated message the same answer', async () => {
     const { worker } = await driver().open();
     const message = makeEnvelope();
     const request = driver().request(worker, { messages: [message] });
@@ -541,7 +541,7 @@ function repeats(driver: () => LedgerDriver): void {
     expect(again.begun.map(({ id, epoch }) => `${id}@${epoch}`)).toEqual([`${message.id}@1`]);
   });
 
-  it('gives nothing of one run to another run of the same worker', async () => {
+  it('hands no task of one run token to another run token of the same worker', async () => {
     const { worker, envelope } = await driver().running();
     expect((await driver().begin(worker, { queues: [envelope.queue], limit: 5 })).begun).toEqual(
       [],

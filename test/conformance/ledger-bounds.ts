@@ -3,14 +3,14 @@ import { endedKey } from '../../src/ledger/ledger.ts';
 import { ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
 import type { LedgerDriver } from './ledger-driver.ts';
 
-/** More than one call carries, three of them. */
+/** Three of them are more than one call carries. */
 const LARGE = 3_000_000;
-/** More waiting tasks than any store ends in one call because they are too late. */
+/** More waiting tasks than any store expires in one call. */
 const [MOST, MANY] = [500, 1_100];
 
 export function boundsSuite(driver: () => LedgerDriver): void {
-  describe('the work of one call', () => {
-    it('ends so many tasks that are too late, and comes to what is behind them with the next ones', async () => {
+  describe('one call', () => {
+    it('expires a bounded number of late tasks, and the next calls the rest', async () => {
       const { worker } = await driver().open();
       const queue = unique('queue');
       const expiresMs = (await driver().nowMs()) - MINUTE;
@@ -27,16 +27,16 @@ export function boundsSuite(driver: () => LedgerDriver): void {
           expect(ids(reply.begun)).toEqual([inTime.id]);
           break;
         }
-        // There is more to do: whoever asks must not wait for long.
+        // There is more to do, so the worker must ask again soon.
         expect(reply.expired.length).toBeGreaterThan(0);
         expect(reply.nextDueMs).toBe(0);
       }
       expect(ended.toSorted()).toEqual(ids(late).toSorted());
-      // What follows so many would stand in the way of other tests that list it.
+      // Their follow-ups would be listed by other tests.
       await driver().ledger.after.strike(ids(late).map(id => endedKey(id, 0)));
     });
 
-    it('hands out large tasks a few at a time, and all of them in their order', async () => {
+    it('hands out large tasks a few at a time, in their order', async () => {
       const { worker } = await driver().open();
       const queue = unique('queue');
       const args = new Uint8Array(LARGE).fill(0x61);
@@ -51,7 +51,7 @@ export function boundsSuite(driver: () => LedgerDriver): void {
       expect(begun).toEqual(ids(tasks));
     });
 
-    it('carries messages of any size in parts, as if it were one', async () => {
+    it('begins messages of any total size as if they were one request', async () => {
       const { ledger } = driver();
       const { worker } = await driver().open();
       const args = new Uint8Array(LARGE).fill(0x61);

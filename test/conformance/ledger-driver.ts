@@ -57,7 +57,7 @@ export interface RunningTask {
 /** A row is locked for less than a millisecond. */
 const MOST_LOOKS = 100;
 
-/** Drives a ledger in few words, so that a test shows only what it is about. */
+/** Drives a ledger with short calls, so that a test shows only what it is about. */
 export class LedgerDriver {
   readonly fixture: LedgerFixture;
 
@@ -69,7 +69,7 @@ export class LedgerDriver {
     return this.fixture.ledger;
   }
 
-  /** The store's clock; asking for it closes nobody. */
+  /** The clock of the store; reading it closes no incarnation. */
   async nowMs(): Promise<number> {
     const reply = await this.ledger.condemn({ kind: 'worker', worker: unique('nobody') });
     return reply.storeMs;
@@ -105,14 +105,15 @@ export class LedgerDriver {
     return reply;
   }
 
-  /** Waiting records, as a relay puts them. */
+  /** Waiting records, as a relay writes them. */
   async put(...envelopes: readonly Envelope[]): Promise<void> {
     await this.ledger.park(envelopes.map(envelope => ({ envelope, delayMs: 0 })));
   }
 
   /**
-   * Begins what waits in the queue of this task. A `begin` that finds the row locked gives nothing and says that something is due:
-   * PostgreSQL tells of a conflict (SERIALIZABLE) before it has let go of the row, and the repeat may be there first.
+   * Begins what waits in the queue of this task. A `begin` that finds the row locked returns no task and reports that
+   * one is due: PostgreSQL reports a conflict (SERIALIZABLE) before it has unlocked the row, and the repeat may come
+   * first.
    */
   async beginWaiting(
     envelope: Envelope,
@@ -197,7 +198,7 @@ export class LedgerDriver {
     return envelope;
   }
 
-  /** A task whose time was over before anybody began it. */
+  /** A task that expired before any worker began it. */
   async expired(): Promise<Envelope> {
     const { worker } = await this.open();
     const late = makeEnvelope({ expiresMs: (await this.nowMs()) - MINUTE });
@@ -206,7 +207,7 @@ export class LedgerDriver {
     return late;
   }
 
-  /** Brings back everything, whoever's it is; tests look for their own. */
+  /** Brings back all tasks, also those of other tests; a test looks for its own. */
   async reapAll(chunk = 100): Promise<Pick<ReapReply, 'returned' | 'buried'>> {
     const returned: ReapReply['returned'][number][] = [];
     const buried: ReapReply['buried'][number][] = [];

@@ -43,7 +43,7 @@ function deadLetters(driver: () => LedgerDriver): void {
     ).toBe(true);
   });
 
-  it('are told to whoever asks for the result', async () => {
+  it('appear with their error in the result store', async () => {
     const { envelope, task } = await driver().running();
     await driver().fail(task, { error: sampleError('declined'), delayMs: null });
     const record = await driver().fixture.results.read(envelope.id);
@@ -55,7 +55,7 @@ function deadLetters(driver: () => LedgerDriver): void {
     });
   });
 
-  it('come of a run that is buried, without a failed attempt being counted', async () => {
+  it('are made of a buried run without counting a failed attempt', async () => {
     const { envelope, task } = await driver().running();
     const error = sampleError('negative amount');
     const [status] = await driver().ledger.bury([
@@ -71,7 +71,7 @@ function deadLetters(driver: () => LedgerDriver): void {
     expect(bytesOf(letter?.body)).toEqual(bytesOf(envelope.body));
   });
 
-  it('keep a message that never became a run, once, bytes as they came', async () => {
+  it('keep a message that was never begun, once and with its original bytes', async () => {
     const envelope = makeEnvelope({ args: AWKWARD_BYTES });
     const item = {
       kind: 'message',
@@ -87,7 +87,7 @@ function deadLetters(driver: () => LedgerDriver): void {
     expect(letter?.history.filter(({ error }) => error !== undefined)).toHaveLength(1);
   });
 
-  it('are not made of a record that is there already when a copy is buried', async () => {
+  it('do not replace an existing record when a copy is buried', async () => {
     const { envelope, task } = await driver().running();
     const error = sampleError('not JSON');
     await driver().ledger.bury([{ kind: 'message', envelope, reason: 'ERR_UNDECODABLE', error }]);
@@ -95,7 +95,7 @@ function deadLetters(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it('are not handed out, and outlive every window', async () => {
+  it('are never handed out and never pruned', async () => {
     const dead = await driver().dead();
     await driver().fixture.advance(40 * DAY);
     await driver().ledger.prune(10_000);
@@ -109,7 +109,7 @@ function revivals(driver: () => LedgerDriver): void {
   const version = async (id: string): Promise<number> =>
     (await driver().fixture.readModel.showDeadLetter(id))?.version ?? -1;
 
-  it('makes a dead task wait again, with its bytes and a clean slate', async () => {
+  it('makes a dead task wait again, with its bytes and without failures or crashes', async () => {
     const envelope = makeEnvelope({ args: AWKWARD_BYTES });
     const { worker, task } = await driver().running(envelope);
     await driver().fail(task);
@@ -129,7 +129,7 @@ function revivals(driver: () => LedgerDriver): void {
     });
   });
 
-  it('undoes a death once: the second request finds nothing to undo', async () => {
+  it('revives a death once; a repeated request changes nothing', async () => {
     const { id } = await driver().dead();
     const death = await version(id);
     expect(await driver().ledger.revive(id, death)).toBe('ok');
@@ -137,7 +137,7 @@ function revivals(driver: () => LedgerDriver): void {
     expect(await driver().state(id)).toBe('waiting');
   });
 
-  it('does not undo a later death in the name of an earlier one', async () => {
+  it('does not revive a later death under the version of an earlier one', async () => {
     const envelope = await driver().dead();
     const death = await version(envelope.id);
     await driver().ledger.revive(envelope.id, death);
@@ -148,7 +148,7 @@ function revivals(driver: () => LedgerDriver): void {
     expect(await driver().ledger.revive(envelope.id, await version(envelope.id))).toBe('ok');
   });
 
-  it('leaves tasks that are not dead alone, and knows no others', async () => {
+  it('refuses tasks that are not dead, and unknown ids', async () => {
     const { envelope, task } = await driver().running();
     expect(await driver().ledger.revive(envelope.id, 0)).toBe('conflict');
     expect(await driver().ledger.revive(envelope.id, 1)).toBe('conflict');
@@ -158,7 +158,7 @@ function revivals(driver: () => LedgerDriver): void {
 }
 
 function cancellations(driver: () => LedgerDriver): void {
-  it('keeps a waiting task from ever running', async () => {
+  it('prevents a waiting task from ever running', async () => {
     const envelope = makeEnvelope();
     await driver().put(envelope);
     expect(await driver().ledger.cancel(envelope.id)).toBe('ok');
@@ -189,13 +189,13 @@ function cancellations(driver: () => LedgerDriver): void {
     expect(await driver().state(envelope.id)).toBe('cancelled');
   });
 
-  it('is the same when repeated', async () => {
+  it('gives the same answer when repeated', async () => {
     const { envelope } = await driver().running();
     expect(await driver().ledger.cancel(envelope.id)).toBe('ok');
     expect(await driver().ledger.cancel(envelope.id)).toBe('ok');
   });
 
-  it('comes too late for a task that is done or dead', async () => {
+  it('has no effect on a task that is done or dead', async () => {
     const done = await driver().done();
     const dead = await driver().dead();
     expect(await driver().ledger.cancel(done.id)).toBe('terminal');
@@ -217,7 +217,7 @@ function cancellations(driver: () => LedgerDriver): void {
 }
 
 function tombstones(driver: () => LedgerDriver): void {
-  it('turn copies away for as long as they were told to', async () => {
+  it('turn copies away during their deduplication window', async () => {
     const envelope = await driver().done(makeEnvelope(), {
       dedupMs: 30 * MINUTE,
       resultMs: MINUTE,
@@ -231,7 +231,7 @@ function tombstones(driver: () => LedgerDriver): void {
     });
   });
 
-  it('keep the result for as long as they were told to', async () => {
+  it('keep the result during their result window', async () => {
     const result = Uint8Array.from([4, 2]);
     const { id } = await driver().done(makeEnvelope(), {
       outcome: { kind: 'done', result },
@@ -243,7 +243,7 @@ function tombstones(driver: () => LedgerDriver): void {
     expect(bytesOf((await driver().fixture.results.read(id)).result)).toEqual([4, 2]);
   });
 
-  it('are forgotten after both windows, and a copy that comes later runs again', async () => {
+  it('are pruned after both windows, and a later copy runs again', async () => {
     const envelope = await driver().done(makeEnvelope(), {
       dedupMs: 5 * MINUTE,
       resultMs: 5 * MINUTE,
@@ -256,14 +256,14 @@ function tombstones(driver: () => LedgerDriver): void {
     expect((await driver().begin(worker, { messages: [envelope] })).answers).toEqual(['begun']);
   });
 
-  it('are forgotten no more at a time than asked for', async () => {
+  it('are pruned up to the given limit at a time', async () => {
     for (let n = 0; n < 3; n++)
       await driver().done(makeEnvelope(), { dedupMs: MINUTE, resultMs: MINUTE });
     await driver().fixture.advance(5 * MINUTE);
     expect(await driver().ledger.prune(2)).toBe(driver().fixture.forgetsByItself ? 0 : 2);
   });
 
-  it('are never made of tasks that still have a life before them', async () => {
+  it('never replace tasks that still wait or run', async () => {
     const waiting = makeEnvelope();
     await driver().ledger.park([{ envelope: waiting, delayMs: 90 * DAY }]);
     const { envelope: running } = await driver().running();

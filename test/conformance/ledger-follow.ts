@@ -13,7 +13,7 @@ import { sampleError, type LedgerDriver } from './ledger-driver.ts';
 
 type Way = (driver: LedgerDriver, envelope: Envelope) => Promise<number>;
 
-/** Every way in which a task ends otherwise than done; gives the epoch it ended in. */
+/** Every way in which a task ends without success; returns the epoch it ended in. */
 const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
   [
     'fails for the last time',
@@ -34,7 +34,7 @@ const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
     },
   ],
   [
-    'costs one worker too many',
+    'exceeds its crash budget',
     'dead',
     async (driver, envelope) => {
       const { worker } = await driver.running(envelope, { crashBudgets: { '*': 0 } });
@@ -61,12 +61,12 @@ const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
     },
   ],
   [
-    'was cancelled before its message came',
+    'was cancelled before its message arrived',
     'cancelled',
     async (driver, envelope) => {
       await driver.ledger.cancel(envelope.id);
       const { worker } = await driver.open();
-      // Two of it, and one that comes later: it ends once.
+      // Two copies at once and one later: the task ends once.
       await driver.begin(worker, { messages: [envelope, envelope] });
       await driver.begin(worker, { messages: [envelope] });
       return 0;
@@ -94,7 +94,7 @@ const ENDINGS: readonly (readonly [string, EndedTask['how'], Way])[] = [
     },
   ],
   [
-    'comes too late as a message',
+    'arrives too late as a message',
     'expired',
     async (driver, envelope) => {
       const late = { ...envelope, expiresMs: (await driver.nowMs()) - MINUTE };
@@ -110,19 +110,19 @@ async function entriesAbout(driver: LedgerDriver, id: string): Promise<readonly 
   return all.filter(({ key }) => key.startsWith(`${id}/`));
 }
 
-/** What follows a task that did not end well, and the counting of chords. */
+/** Follow-ups of tasks that did not succeed, and the counting of chords. */
 export function followSuite(driver: () => LedgerDriver): void {
-  describe('what follows a task that did not end well', () => endings(driver));
+  describe('the follow-up of a task that did not succeed', () => endings(driver));
   describe('a chord', () => chords(driver));
 }
 
 function endings(driver: () => LedgerDriver): void {
-  it.each(ENDINGS)('is written down when it %s', async (_, how, end) => {
+  it.each(ENDINGS)('is written when the task %s', async (_, how, end) => {
     const envelope = makeEnvelope();
     const epoch = await end(driver(), envelope);
     const [entry, ...others] = await entriesAbout(driver(), envelope.id);
     expect(others).toEqual([]);
-    if (entry === undefined || !('ended' in entry)) throw new Error('nothing was written down');
+    if (entry === undefined || !('ended' in entry)) throw new Error('nothing was written');
     const { id, name, queue, priority, version, digest } = envelope;
     expect(entry).toMatchObject({
       key: endedKey(id, epoch),
@@ -136,7 +136,7 @@ function endings(driver: () => LedgerDriver): void {
   });
 
   it.each(ENDINGS)(
-    'is nothing where nothing follows it, and word to a sender who waits for an answer, when it %s',
+    'is written only for a sender that waits for an answer, where the task has no links and %s',
     async (_, how, end) => {
       const envelope = makeEnvelope({ embed: EMBED });
       await end(driver(), envelope);
@@ -149,7 +149,7 @@ function endings(driver: () => LedgerDriver): void {
     },
   );
 
-  it('is told once of a task that was cancelled before it came, and its tombstone stays', async () => {
+  it('is written once for a task that was cancelled before it arrived, and its tombstone stays', async () => {
     const envelope = makeEnvelope();
     await driver().ledger.cancel(envelope.id);
     await driver().put(envelope);
@@ -162,7 +162,7 @@ function endings(driver: () => LedgerDriver): void {
     expect(await driver().state(envelope.id)).toBe('cancelled');
   });
 
-  it('is written down again for a second death', async () => {
+  it('is written again for a second death', async () => {
     const envelope = await driver().dead();
     await driver().ledger.revive(envelope.id, 1);
     const { task } = await driver().beginWaiting(envelope);
@@ -172,7 +172,7 @@ function endings(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike(keys);
   });
 
-  it('does not come back when the dead letter is purged', async () => {
+  it('is not written again when the dead letter is purged', async () => {
     const envelope = await driver().dead(makeEnvelope({ name: unique('purged') }));
     await driver().ledger.after.strike([endedKey(envelope.id, 1)]);
     await driver().fixture.advance(MINUTE);
@@ -182,7 +182,7 @@ function endings(driver: () => LedgerDriver): void {
     expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
   });
 
-  it('does not come back with a step that is repeated', async () => {
+  it('is not written again by a repeated step', async () => {
     const { task, envelope } = await driver().running();
     await driver().fail(task, { delayMs: null });
     await driver().ledger.after.strike([endedKey(envelope.id, 1)]);
@@ -190,7 +190,7 @@ function endings(driver: () => LedgerDriver): void {
     expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
   });
 
-  it('is nothing while the task may still end well', async () => {
+  it('is not written while the task may still succeed', async () => {
     const { task, envelope, worker } = await driver().running();
     await driver().fail(task, { delayMs: 0 });
     const again = await driver().beginWaiting(envelope, { worker });
@@ -201,7 +201,7 @@ function endings(driver: () => LedgerDriver): void {
     expect(await entriesAbout(driver(), envelope.id)).toEqual([]);
   });
 
-  it('is what the commit says, where it is done or discarded', async () => {
+  it('is the one named by the commit when the task is done or discarded', async () => {
     const done = await driver().done();
     const discarded = await driver().done(makeEnvelope(), {
       outcome: { kind: 'discarded', why: 'nothing to do' },
@@ -210,7 +210,7 @@ function endings(driver: () => LedgerDriver): void {
     expect(await entriesAbout(driver(), discarded.id)).toEqual([]);
   });
 
-  it('is nothing where the bytes are not those that were sent', async () => {
+  it('is not written where the bytes are not those that were sent', async () => {
     const { task, envelope } = await driver().running();
     await driver().bury(task, 'ERR_DIGEST');
     const message = makeEnvelope();
@@ -235,7 +235,7 @@ function chords(driver: () => LedgerDriver): void {
   };
   const results = (parts: readonly ChordPart[]) => parts.map(({ result }) => result);
 
-  it('is complete with its last part, and says the results in their order', async () => {
+  it('completes with its last part, and returns the results in order', async () => {
     const parts = partsOf(3);
     const [first, second, third] = parts as [ChordPart, ChordPart, ChordPart];
     expect(await driver().ledger.joinChord(third)).toEqual({ status: 'open' });
@@ -247,7 +247,7 @@ function chords(driver: () => LedgerDriver): void {
     });
   });
 
-  it('counts a part once, however often it is told', async () => {
+  it('counts a part once, however often it is reported', async () => {
     const [first, second] = partsOf(2) as [ChordPart, ChordPart];
     for (let time = 0; time < 3; time++)
       expect(await driver().ledger.joinChord(first)).toEqual({ status: 'open' });
@@ -256,7 +256,7 @@ function chords(driver: () => LedgerDriver): void {
     expect(await driver().ledger.joinChord(first)).toEqual(complete);
   });
 
-  it('is not completed again by a part that is told when its body was sent', async ctx => {
+  it('is not completed again by a part that is reported after its body was sent', async ctx => {
     const { ledger } = driver();
     if (ledger.closeChord === undefined) return ctx.skip();
     const parts = partsOf(2);
@@ -265,17 +265,17 @@ function chords(driver: () => LedgerDriver): void {
     for (const part of parts) expect(await ledger.joinChord(part)).toEqual({ status: 'open' });
   });
 
-  it('tells one of those who complete it at the same time', async () => {
+  it('reports its completion to one of the parts that complete it at the same time', async () => {
     for (let round = 0; round < 10; round++) {
       const parts = partsOf(8);
       const answers = await Promise.all(parts.map(part => driver().ledger.joinChord(part)));
       const complete = answers.filter(({ status }) => status === 'complete');
-      // A worker of Python would run each body that it is sent.
+      // A Python worker would run every body that it receives.
       expect(complete).toEqual([{ status: 'complete', results: results(parts), isSigned: false }]);
     }
   });
 
-  it('has failed with a part that did, until a result takes its place', async () => {
+  it('fails with a failed part, until a result replaces that part', async () => {
     const [first, second] = partsOf(2) as [ChordPart, ChordPart];
     const failure = { ...first, result: null };
     expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
@@ -283,11 +283,11 @@ function chords(driver: () => LedgerDriver): void {
     expect(await driver().ledger.joinChord(failure)).toEqual({ status: 'failed' });
     const complete = { status: 'complete', results: results([first, second]), isSigned: false };
     expect(await driver().ledger.joinChord(first)).toEqual(complete);
-    // Told late: what it says is not true any more.
+    // Reported late: the part has succeeded since.
     expect(await driver().ledger.joinChord(failure)).toEqual(complete);
   });
 
-  it('says whether all its results are those of signed tasks, as often as it is told', async () => {
+  it('reports whether all results come from signed tasks, also when a part is repeated', async () => {
     const signed = (part: ChordPart): ChordPart => ({ ...part, isSigned: true });
     const complete = async (parts: readonly ChordPart[]): Promise<unknown> => {
       const [first, second] = parts as [ChordPart, ChordPart];
@@ -298,7 +298,7 @@ function chords(driver: () => LedgerDriver): void {
     expect(await complete(partsOf(2).map(signed))).toMatchObject({ isSigned: true });
     const mixed = partsOf(2) as [ChordPart, ChordPart];
     expect(await complete([mixed[0], signed(mixed[1])])).toMatchObject({ isSigned: false });
-    // What anybody may have told first stays what it is, whoever tells it again.
+    // A result that was first reported unsigned stays unsigned, even if a signed task reports it again.
     const late = partsOf(2) as [ChordPart, ChordPart];
     expect(await complete([signed(late[0]), late[1]])).toMatchObject({ isSigned: false });
     const made = partsOf(2) as [ChordPart, ChordPart];
@@ -306,12 +306,12 @@ function chords(driver: () => LedgerDriver): void {
     expect(await complete(made.map(signed))).toMatchObject({ isSigned: true });
   });
 
-  it('stays open where nobody said how large it is', async () => {
+  it('stays open while its size is unknown', async () => {
     const [part] = partsOf(1) as [ChordPart];
     expect(await driver().ledger.joinChord({ ...part, size: null })).toEqual({ status: 'open' });
   });
 
-  it('is forgotten a day after it was completed, and not before', async () => {
+  it('is forgotten a day after it was completed, and not earlier', async () => {
     const [whole, open] = [partsOf(2), partsOf(2)];
     for (const part of [...whole, ...open.slice(1)]) await driver().ledger.joinChord(part);
     await driver().fixture.advance(23 * HOUR);

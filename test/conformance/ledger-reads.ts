@@ -11,7 +11,7 @@ import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';
 /** One ledger under test. It may hold what other tests left behind. */
 export interface LedgerReadsFixture extends LedgerFixture {
   readonly reads: LedgerReads;
-  /** Told of messages that are about to be sent, where chords are written down with that. */
+  /** Called with messages that are about to be sent, where chords are registered by that. */
   readonly announce?: (messages: readonly Envelope[]) => Promise<void>;
 }
 
@@ -23,7 +23,7 @@ interface Parts {
 
 type Current = () => Parts;
 
-/** What people see of a ledger, and what they may do about its dead letters. */
+/** What operators see of a ledger, and what they may do about its dead letters. */
 export function describeLedgerReads(
   name: string,
   makeFixture: () => Promise<LedgerReadsFixture>,
@@ -85,9 +85,9 @@ function openChords(current: Current): void {
       groups.includes(groupId),
     );
 
-  it('are told with what they have and what they wait for, oldest first', async () => {
+  it('are listed with the parts they have and their size, oldest first', async () => {
     const { reads, driver } = current();
-    // Complete, and its body is not sent yet: it hides nobody.
+    // Complete, and its body is not sent yet: it hides no other chord.
     const complete = unique('complete');
     for (const index of [0, 1, 2]) await driver.ledger.joinChord(part(complete, index, '1'));
     await driver.fixture.advance(MINUTE);
@@ -117,7 +117,7 @@ function openChords(current: Current): void {
     expect((sinceSecond ?? 0) - (sinceFirst ?? 0)).toBeGreaterThanOrEqual(HOUR);
     const { open, oldest } = await reads.openChords(1);
     expect([open - before, oldest.length]).toEqual([3, 1]);
-    // Made good, and completed by its last part.
+    // Its failed part is replaced by a result, and its last part completes it.
     await driver.ledger.joinChord(part(first, 2, '1'));
     await driver.ledger.joinChord(part(first, 0, '1'));
     expect((await own([first, second])).map(({ groupId }) => groupId)).toEqual([second]);
@@ -125,7 +125,7 @@ function openChords(current: Current): void {
     expect((await reads.openChords(1)).open - before).toBe(2);
   });
 
-  it('are told from their sending on, once, with the name of their body, and not when they are over', async ctx => {
+  it('are listed once from their sending until they end, with the name of their body', async ctx => {
     const { announce, driver } = current();
     if (announce === undefined) return ctx.skip();
     const headerOf = (groupId: string): Envelope => {
@@ -141,7 +141,7 @@ function openChords(current: Current): void {
       { parts: 0, size: 3, failed: 0, body: 'sum' },
     ]);
     for (let index = 0; index < 3; index++) await driver.ledger.joinChord(part(whole, index, '1'));
-    // Whoever published the header has died before he said so, and it is published again.
+    // The publisher of the header died before it recorded that, and the header is published again.
     await announce([headerOf(sent), headerOf(whole)]);
     expect(await own([sent, whole])).toMatchObject([{ groupId: sent }]);
     await driver.fixture.advance(6 * 24 * HOUR);
@@ -151,7 +151,7 @@ function openChords(current: Current): void {
     expect(await own([sent])).toEqual([]);
   });
 
-  it('are forgotten a week after their last part, and those that were completed are not named', async () => {
+  it('are forgotten a week after their last part, and completed ones are not reported as abandoned', async () => {
     const { driver } = current();
     const [idle, touched, whole] = ['a', 'b', 'c'].map(unique) as [string, string, string];
     await driver.ledger.joinChord(part(idle, 0, '1'));
@@ -176,7 +176,7 @@ function openChords(current: Current): void {
 }
 
 function moments(current: Current): void {
-  it('tell where living tasks run, how far they are and when they are due', async () => {
+  it('show the worker, progress and due time of living tasks', async () => {
     const { reads, driver } = current();
     const process = unique('process');
     const { worker } = await driver.open({ process });
@@ -201,7 +201,7 @@ function moments(current: Current): void {
 }
 
 function sampling(current: Current): void {
-  it('counts tasks by state, and those that wait and run by queue', async () => {
+  it('counts tasks by state, and waiting and running ones by queue', async () => {
     const { reads, driver } = current();
     const before = (await reads.sample(0)).tasks;
     const queue = unique('queue');
@@ -232,7 +232,7 @@ function sampling(current: Current): void {
     expect((await reads.sample(0)).workers).toBe(workers - 1);
   });
 
-  it('tells the states of many tasks at once, and of what nobody knows nothing', async () => {
+  it('returns the states of many tasks at once, and null for unknown ids', async () => {
     const { reads, driver } = current();
     const waiting = makeEnvelope();
     await driver.put(waiting);
@@ -246,7 +246,7 @@ function sampling(current: Current): void {
     expect(await reads.states([])).toEqual([]);
   });
 
-  it('still counts what was forgotten', async () => {
+  it('still counts pruned tasks', async () => {
     const { reads, driver } = current();
     await driver.done();
     await driver.expired();
@@ -262,7 +262,7 @@ function sampling(current: Current): void {
     });
   });
 
-  it('names the tasks that fail most: failures, crashes, and deaths without either', async () => {
+  it('lists the tasks that fail most by failures, crashes, and deaths without either', async () => {
     const { reads, driver } = current();
     const name = unique('failing');
     const { task } = await driver.running(makeEnvelope({ name }));
@@ -277,7 +277,7 @@ function sampling(current: Current): void {
 }
 
 function deadTasks(current: Current): void {
-  it('are listed by the instant of their death in both orders, a page at a time', async () => {
+  it('are listed by time of death in both orders, page by page', async () => {
     const { reads, driver } = current();
     const name = unique('listed');
     const tasks: Envelope[] = [];
@@ -301,7 +301,7 @@ function deadTasks(current: Current): void {
     expect((await reads.listDead(page({ taskName: `${name}?` }))).items).toEqual([]);
   });
 
-  it('show the redacted copies that travelled with them, and never the arguments', async () => {
+  it('show their redacted copies, never the arguments', async () => {
     const redacted = { args: '["****"]', kwargs: '{}' };
     const options = new TextEncoder().encode(JSON.stringify({ redacted, keepResult: false }));
     const args = new TextEncoder().encode('["4242"]');
@@ -312,7 +312,7 @@ function deadTasks(current: Current): void {
     expect(new TextDecoder().decode(letter.options)).toBe('{"keepResult":false}');
   });
 
-  it('hide everything when the copies cannot be read', async () => {
+  it('hide all arguments when the redacted copies cannot be read', async () => {
     const args = new TextEncoder().encode('["4242"]');
     const broken = ['{"redacted":{"args":["x"]}}', '{"redacted":null}', '{"redacted":{"args"'];
     for (const text of broken) {
@@ -323,7 +323,7 @@ function deadTasks(current: Current): void {
     }
   });
 
-  it('are not brought back when their time is over: they could not run', async () => {
+  it('are not revived after their task has expired', async () => {
     const { driver } = current();
     const expiresMs = (await driver.nowMs()) + HOUR;
     const task = await driver.dead(makeEnvelope({ expiresMs }));
@@ -335,7 +335,7 @@ function deadTasks(current: Current): void {
 }
 
 function purging(current: Current): void {
-  it('takes bytes, errors and history of what died long ago, and nothing younger', async () => {
+  it('deletes bytes, errors and history of old dead tasks, and nothing younger', async () => {
     const { reads, driver } = current();
     const name = unique('purged');
     const old = await driver.dead(makeEnvelope({ name }));
@@ -355,7 +355,7 @@ function purging(current: Current): void {
     expect(left?.history.map(({ step }) => step)).toEqual(['purged']);
   });
 
-  it('leaves a tombstone that turns away late copies, and no way back', async () => {
+  it('leaves a tombstone that turns late copies away and cannot be revived', async () => {
     const { driver } = current();
     const name = unique('purged');
     const task = await driver.dead(makeEnvelope({ name }));
@@ -370,7 +370,7 @@ function purging(current: Current): void {
     expect(await driver.state(task.id)).toBe('cancelled');
   });
 
-  it('takes the oldest first, no more than asked for, of the tasks the glob names', async () => {
+  it('deletes the oldest first, up to the limit, of the tasks that match the glob', async () => {
     const { reads, driver } = current();
     const stem = unique('purged');
     const tasks: Envelope[] = [];
@@ -389,7 +389,7 @@ function purging(current: Current): void {
     expect(ids(rest)).toContain(tasks[2]?.id);
   });
 
-  it('looks at the age since creation too', async () => {
+  it('also compares the age since creation', async () => {
     const { driver } = current();
     const name = unique('purged');
     const task = makeEnvelope({ name });

@@ -16,12 +16,12 @@ export function recoverySuite(driver: () => LedgerDriver): void {
   describe('renew', () => renewals(driver));
   describe('condemn', () => condemnations(driver));
   describe('reap', () => reaping(driver));
-  describe('what was brought back', () => broughtBack(driver));
+  describe('a task that was brought back', () => broughtBack(driver));
   describe('crash budget', () => budgets(driver));
 }
 
 function renewals(driver: () => LedgerDriver): void {
-  it('lists what the store says the process runs', async () => {
+  it('lists the runs of the process according to the store', async () => {
     const { worker } = await driver().open();
     expect(await driver().ledger.renew(worker)).toEqual({ status: 'open', runs: [] });
     const { task: first } = await driver().running(makeEnvelope(), { worker });
@@ -34,7 +34,7 @@ function renewals(driver: () => LedgerDriver): void {
     expect(await driver().ledger.renew(worker)).toEqual({ status: 'open', runs: [runRef(second)] });
   });
 
-  it('moves the deadline of the whole process', async () => {
+  it('extends the deadline of the whole process', async () => {
     const { worker } = await driver().open({ leaseMs: 10 * MINUTE });
     await driver().fixture.advance(7 * MINUTE);
     await driver().ledger.renew(worker);
@@ -43,7 +43,7 @@ function renewals(driver: () => LedgerDriver): void {
     expect((await driver().ledger.renew(worker)).status).toBe('open');
   });
 
-  it('is refused to an incarnation that is closed or was never opened', async () => {
+  it('is refused for an incarnation that is closed or was never opened', async () => {
     const { worker } = await driver().running();
     await driver().ledger.condemn({ kind: 'worker', worker });
     expect(await driver().ledger.renew(worker)).toEqual({ status: 'closed' });
@@ -54,7 +54,7 @@ function renewals(driver: () => LedgerDriver): void {
 }
 
 function condemnations(driver: () => LedgerDriver): void {
-  it('closes incarnations whose deadline passed, and no others', async () => {
+  it('closes incarnations whose deadline has passed, and no others', async () => {
     const { worker: dead } = await driver().open({ leaseMs: 2 * MINUTE });
     const { worker: alive } = await driver().open({ leaseMs: 20 * MINUTE });
     expect((await driver().ledger.condemn({ kind: 'expired' })).workers).not.toContain(dead);
@@ -66,14 +66,14 @@ function condemnations(driver: () => LedgerDriver): void {
     expect((await driver().ledger.renew(alive)).status).toBe('open');
   });
 
-  it('lets whoever is late but not yet condemned go on', async () => {
+  it('spares an incarnation that renews late, but before it is condemned', async () => {
     const { worker } = await driver().open({ leaseMs: 2 * MINUTE });
     await driver().fixture.advance(5 * MINUTE);
     expect((await driver().ledger.renew(worker)).status).toBe('open');
     expect((await driver().ledger.condemn({ kind: 'expired' })).workers).not.toContain(worker);
   });
 
-  it('closes all incarnations of a process that was seen to end, whatever their deadline', async () => {
+  it('closes all incarnations of a process that ended, whatever their deadline', async () => {
     const process = unique('process');
     const [first, second, other] = [
       await driver().open({ process }),
@@ -94,20 +94,20 @@ function condemnations(driver: () => LedgerDriver): void {
     expect((await driver().ledger.renew(second.worker)).status).toBe('open');
   });
 
-  it('tells of each death once', async () => {
+  it('reports each death once', async () => {
     const { worker } = await driver().running();
     expect((await driver().ledger.condemn({ kind: 'worker', worker })).workers).toEqual([worker]);
     expect((await driver().ledger.condemn({ kind: 'worker', worker })).workers).toEqual([]);
   });
 
-  it('tells the time of the store', async () => {
+  it('reports the time of the store', async () => {
     const first = await driver().nowMs();
     const { storeMs } = await driver().ledger.reap(0);
     expect(storeMs).toBeGreaterThanOrEqual(first);
     expect(storeMs - first).toBeLessThan(MINUTE);
   });
 
-  it('leaves no task in two hands when a commit comes between condemn and reap', async () => {
+  it('leaves a task with one owner when a commit lands between condemn and reap', async () => {
     const { worker, envelope, task } = await driver().running();
     await driver().ledger.condemn({ kind: 'worker', worker });
     const status = await driver().commit(task);
@@ -118,7 +118,7 @@ function condemnations(driver: () => LedgerDriver): void {
 }
 
 function reaping(driver: () => LedgerDriver): void {
-  it('brings back what the dead ran: counted, due at once, under the next epoch', async () => {
+  it('brings back the tasks of a dead worker: crash counted, due at once, under the next epoch', async () => {
     const { worker, envelope } = await driver().running();
     const { returned } = await driver().crash(worker);
     const { name, queue, id } = envelope;
@@ -128,7 +128,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(bytesOf(task.envelope.body)).toEqual(bytesOf(envelope.body));
   });
 
-  it('finds what the dead ran, however many looked before it was time', async () => {
+  it('finds the tasks of a worker whose lease ends, however many reapers looked before', async () => {
     const { worker } = await driver().open({ leaseMs: 10 * MINUTE });
     const { envelope } = await driver().running(makeEnvelope(), { worker });
     for (let look = 0; look < 3; look++) {
@@ -141,7 +141,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(ids((await driver().reapAll()).returned)).toContain(envelope.id);
   });
 
-  it('brings back the next run too, though the one before has tried to end it', async () => {
+  it('brings back the next run too, even if the stale run has tried to end it', async () => {
     const { worker, envelope, task: old } = await driver().running();
     await driver().crash(worker);
     const { worker: second } = await driver().beginWaiting(envelope);
@@ -155,10 +155,10 @@ function reaping(driver: () => LedgerDriver): void {
     expect(await driver().fixture.readModel.showDeadLetter(envelope.id)).toBeNull();
   });
 
-  it('takes nothing from the next run when it slept since it closed the one before', async () => {
+  it('takes nothing from the next run when the reaper slept since it closed the previous one', async () => {
     const { worker, envelope } = await driver().running();
     await driver().ledger.condemn({ kind: 'worker', worker });
-    // Another reaper goes on, and a worker begins; only then does the first one wake.
+    // Another reaper continues and a worker begins the task; only then does the first reaper wake.
     await driver().reapAll();
     const { task } = await driver().beginWaiting(envelope);
     const { returned, buried } = await driver().crash(worker);
@@ -166,7 +166,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it('finds a task whose copy somebody was refused: that one runs nothing', async () => {
+  it('finds a running task after another worker was refused its copy', async () => {
     const { worker, envelope } = await driver().running();
     const { worker: other } = await driver().open();
     const { answers } = await driver().begin(other, { messages: [envelope] });
@@ -175,7 +175,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(ids((await driver().crash(worker)).returned)).toContain(envelope.id);
   });
 
-  it('refuses every step of the run that died', async () => {
+  it('refuses every step of a dead run', async () => {
     const { worker, envelope, task } = await driver().running();
     await driver().crash(worker);
     const refuseAll = async (): Promise<void> => {
@@ -192,7 +192,7 @@ function reaping(driver: () => LedgerDriver): void {
     await refuseAll();
   });
 
-  it('leaves alone what runs under an open incarnation', async () => {
+  it('leaves tasks of open incarnations alone', async () => {
     const { worker, envelope, task } = await driver().running();
     const { worker: dead } = await driver().running();
     const { returned, buried } = await driver().crash(dead);
@@ -200,7 +200,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(await driver().ledger.renew(worker)).toMatchObject({ runs: [runRef(task)] });
   });
 
-  it('works in chunks, and says when there is more', async () => {
+  it('works in chunks, and reports when there is more', async () => {
     await driver().reapAll();
     const { worker } = await driver().open();
     const queue = unique('queue');
@@ -216,7 +216,7 @@ function reaping(driver: () => LedgerDriver): void {
     expect(await driver().ledger.reap(2)).toMatchObject({ returned: [], buried: [], more: false });
   });
 
-  it('goes on where a reaper died in the middle', async () => {
+  it('continues where a dead reaper stopped', async () => {
     const { worker } = await driver().open();
     const queue = unique('queue');
     await driver().put(...makeEnvelopes(3, { queue }));
@@ -232,7 +232,7 @@ function reaping(driver: () => LedgerDriver): void {
     ).toHaveLength(3);
   });
 
-  it('counts a crash once, however often it is asked', async () => {
+  it('counts a crash once, however often it is repeated', async () => {
     const { worker, envelope } = await driver().running();
     await driver().crash(worker);
     await driver().crash(worker);
@@ -242,7 +242,7 @@ function reaping(driver: () => LedgerDriver): void {
 }
 
 function broughtBack(driver: () => LedgerDriver): void {
-  it('is the whole task: bytes, options, queue, priority, version and times', async () => {
+  it('is complete: bytes, options, queue, priority, version and times', async () => {
     const nowMs = await driver().nowMs();
     const envelope = makeEnvelope({
       args: AWKWARD_BYTES,
@@ -258,7 +258,7 @@ function broughtBack(driver: () => LedgerDriver): void {
     expect(plainEnvelope(task.envelope)).toEqual(plainEnvelope(envelope));
   });
 
-  it('waits for a worker however long that takes, and is charged nothing for it', async () => {
+  it('waits for a worker for any time, and no further crash is counted', async () => {
     const { worker, envelope } = await driver().running();
     await driver().crash(worker);
     for (let look = 0; look < 5; look++) {
@@ -272,7 +272,7 @@ function broughtBack(driver: () => LedgerDriver): void {
     expect(task).toMatchObject({ epoch: 2, crashes: 1, failures: 0 });
   });
 
-  it('may run for as long as its process beats, and then commit', async () => {
+  it('may run as long as its process sends heartbeats, and then commit', async () => {
     const { worker, envelope } = await driver().running();
     await driver().crash(worker);
     const { worker: next } = await driver().open({ leaseMs: 2 * HOUR });
@@ -288,7 +288,7 @@ function broughtBack(driver: () => LedgerDriver): void {
 }
 
 function budgets(driver: () => LedgerDriver): void {
-  it('buries a task that has cost one worker more than its budget, with bytes, reason and history', async () => {
+  it('buries a task that has crashed one worker more than it allows, with bytes, reason and history', async () => {
     const envelope = makeEnvelope();
     await driver().put(envelope);
     const crashOnce = async (): ReturnType<LedgerDriver['crash']> => {
@@ -311,7 +311,7 @@ function budgets(driver: () => LedgerDriver): void {
     expect(ids((await driver().reapAll()).buried)).not.toContain(envelope.id);
   });
 
-  it('is whole again for a task that is brought back from the dead, in its own queue', async () => {
+  it('starts again at zero for a revived task, which stays in its own queue', async () => {
     const envelope = makeEnvelope({ options: AWKWARD_BYTES });
     const crashBudgets = { '*': 1 };
     await driver().put(envelope);
@@ -326,7 +326,7 @@ function budgets(driver: () => LedgerDriver): void {
     expect(await driver().commit((await driver().beginWaiting(envelope)).task)).toBe('ok');
   });
 
-  it('goes by the name of the task, or by the star', async () => {
+  it('is looked up by the name of the task, or by the star', async () => {
     const { worker } = await driver().open();
     const [fragile, sturdy] = [makeEnvelope({ name: 'conformance.fragile' }), makeEnvelope()];
     const crashBudgets = { 'conformance.fragile': 0, '*': 1 };
@@ -336,7 +336,7 @@ function budgets(driver: () => LedgerDriver): void {
     expect(ids(returned)).toContain(sturdy.id);
   });
 
-  it('is not touched by failures or releases', async () => {
+  it('is not used up by failures or releases', async () => {
     const envelope = makeEnvelope();
     const { task } = await driver().running(envelope, { crashBudgets: { '*': 0 } });
     await driver().fail(task);

@@ -14,12 +14,12 @@ import { sampleError, type LedgerDriver } from './ledger-driver.ts';
 const MINE = { mine: 1 };
 
 export function refusalSuite(driver: () => LedgerDriver): void {
-  describe('what a worker cannot run', () => choosing(driver));
+  describe('a task that a worker cannot run', () => choosing(driver));
   describe('tasks that were set aside', () => settingAside(driver));
 }
 
 function choosing(driver: () => LedgerDriver): void {
-  it('is left to one that can, and told once', async () => {
+  it('is left to a worker that can, and reported once', async () => {
     const queue = unique('queue');
     const [mine, foreign] = [makeEnvelope({ queue, name: 'mine' }), makeEnvelope({ queue })];
     await driver().put(foreign, mine);
@@ -37,7 +37,7 @@ function choosing(driver: () => LedgerDriver): void {
     expect(begun.map(({ envelope }) => plainEnvelope(envelope))).toEqual([plainEnvelope(foreign)]);
   });
 
-  it('is not in the way of what stands behind it, however much it is', async () => {
+  it('does not block the tasks behind it, however many there are', async () => {
     const queue = unique('queue');
     await driver().put(...makeEnvelopes(300, { queue }));
     const mine = makeEnvelope({ queue, name: 'mine' });
@@ -52,7 +52,7 @@ function choosing(driver: () => LedgerDriver): void {
     }
   });
 
-  it('is a newer payload than its handler, too', async () => {
+  it('may be one whose payload is newer than the handler', async () => {
     const [older, newer] = makeEnvelopes(2, { queue: unique('queue'), name: 'mine', version: 2 });
     if (older === undefined || newer === undefined) throw new Error('two were asked for');
     await driver().put(older);
@@ -63,7 +63,7 @@ function choosing(driver: () => LedgerDriver): void {
     expect(ids(begun)).toEqual([older.id]);
   });
 
-  it('is begun by its message where that comes to a worker that can', async () => {
+  it('is begun when its message reaches a worker that can run it', async () => {
     const foreign = makeEnvelope();
     const { worker } = await driver().open();
     await driver().ledger.park([{ envelope: foreign, delayMs: 0, refusedBy: worker }]);
@@ -73,7 +73,7 @@ function choosing(driver: () => LedgerDriver): void {
     expect(await driver().commit(begun[0] as never)).toBe('ok');
   });
 
-  it('waits for its time where it has one', async () => {
+  it('waits until it is due', async () => {
     const foreign = makeEnvelope({ name: 'mine' });
     const { worker } = await driver().open();
     await driver().ledger.park([{ envelope: foreign, delayMs: HOUR, refusedBy: worker }]);
@@ -85,7 +85,7 @@ function choosing(driver: () => LedgerDriver): void {
   });
 
   it.each([0, 1])(
-    'is set aside as a suspect as well, also by a worker that may have %i of them',
+    'is set aside when it is a suspect as well, also by a worker that may take %i suspects',
     async suspects => {
       const foreign = await driver().suspect(makeEnvelope());
       const { worker } = await driver().open();
@@ -103,7 +103,7 @@ function choosing(driver: () => LedgerDriver): void {
     },
   );
 
-  it('runs beside no other suspect, and stands in nobody’s way', async () => {
+  it('runs beside no other suspect, and blocks no other task', async () => {
     const [queue, name] = [unique('queue'), unique('task')];
     const suspected = [];
     for (const envelope of makeEnvelopes(3, { queue, name }))
@@ -127,7 +127,7 @@ function choosing(driver: () => LedgerDriver): void {
   const refused = (id: string) => findRefused(driver(), id);
 }
 
-/** Looks through all pages. */
+/** Searches all pages. */
 async function findRefused({ ledger }: LedgerDriver, id: string): Promise<RefusedTask | undefined> {
   for (let after: string | undefined; ;) {
     const { tasks, next } = await ledger.refusals.list(10_000, after);
@@ -146,7 +146,7 @@ function settingAside(driver: () => LedgerDriver): void {
   };
   const listed = (id: string) => findRefused(driver(), id);
 
-  it('are listed with who set them aside and for how long', async () => {
+  it('are listed with the worker that set them aside and for how long', async () => {
     const { worker, envelope } = await aside();
     await driver().fixture.advance(5 * MINUTE);
     const found = await listed(envelope.id);
@@ -155,7 +155,7 @@ function settingAside(driver: () => LedgerDriver): void {
     expect(plainEnvelope(found?.envelope as never)).toEqual(plainEnvelope(envelope));
   });
 
-  it('are all reached page by page, also behind such as are not due, and nobody is passed over', async () => {
+  it('are all listed page by page, also behind tasks that are not due, and none is skipped', async () => {
     const { worker } = await driver().open();
     const [queue, early] = [unique('queue'), makeEnvelopes(5, { queue: unique('queue') })];
     const due = makeEnvelopes(7, { queue });
@@ -168,7 +168,7 @@ function settingAside(driver: () => LedgerDriver): void {
       const { tasks, next } = await ledger.refusals.list(3, after);
       const mine = tasks.filter(({ envelope }) => envelope.queue === queue);
       seen.push(...mine.map(({ envelope }) => envelope.id));
-      // What leaves meanwhile, the last one of a page too, makes nobody be passed over.
+      // A task that leaves between two pages, even the last one of a page, must not make the list skip another.
       const last = mine.at(-1);
       if (last) await ledger.refusals.handBack(last.envelope.id, last.mark);
       if (next === null) break;
@@ -177,7 +177,7 @@ function settingAside(driver: () => LedgerDriver): void {
     expect(new Set(seen)).toEqual(new Set(ids(due)));
   });
 
-  it('are buried once, and revived', async () => {
+  it('are buried once, and can be revived', async () => {
     const { worker, envelope } = await aside({ embed: '{"errbacks":[{"task":"tell"}]}' });
     const { refusals } = driver().ledger;
     expect(await refusals.bury(envelope.id, sampleError('nobody runs it'))).toBe('ok');
@@ -194,7 +194,7 @@ function settingAside(driver: () => LedgerDriver): void {
     expect(await refusals.bury(unique('task'), sampleError('unknown'))).toBe('absent');
   });
 
-  it('leave the ledger when the broker has them again, unless they were begun', async () => {
+  it('are deleted from the ledger when the broker has them again, unless they were begun', async () => {
     const { worker, envelope } = await aside();
     const { refusals } = driver().ledger;
     const mark = (await listed(envelope.id))?.mark ?? '';
@@ -210,7 +210,7 @@ function settingAside(driver: () => LedgerDriver): void {
     expect(await refusals.handBack(envelope.id, begunMark)).toBe('stale');
   });
 
-  it('stay when a copy has come since they were listed: whoever brought it has let go of it', async () => {
+  it('stay when a copy was parked after they were listed, because its message is acknowledged', async () => {
     const { envelope } = await aside();
     const { ledger } = driver();
     const before = (await listed(envelope.id))?.mark ?? '';
@@ -222,7 +222,7 @@ function settingAside(driver: () => LedgerDriver): void {
     expect(await ledger.refusals.handBack(envelope.id, after?.mark ?? '')).toBe('ok');
   });
 
-  it('are cancelled like any other', async () => {
+  it('are cancelled like any other task', async () => {
     const { envelope } = await aside();
     expect(await driver().ledger.cancel(envelope.id)).toBe('ok');
     expect(await listed(envelope.id)).toBeUndefined();

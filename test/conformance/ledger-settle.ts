@@ -14,15 +14,15 @@ import { sampleError, type LedgerDriver } from './ledger-driver.ts';
 
 export function settleSuite(driver: () => LedgerDriver): void {
   describe('commit', () => commits(driver));
-  describe('after', () => afters(driver));
+  describe('follow-ups of a commit', () => afters(driver));
   describe('fail and release', () => givingBack(driver));
-  describe('repeats and strangers', () => repeats(driver));
+  describe('repeats and unknown runs', () => repeats(driver));
   describe('checkpoint', () => checkpoints(driver));
   describe('lift', () => lifting(driver));
 }
 
 function commits(driver: () => LedgerDriver): void {
-  it('ends the task and keeps the bytes of its result', async () => {
+  it('ends the task and stores the bytes of its result', async () => {
     const { envelope, task } = await driver().running();
     expect(await driver().commit(task, { outcome: { kind: 'done', result: AWKWARD_BYTES } })).toBe(
       'ok',
@@ -32,7 +32,7 @@ function commits(driver: () => LedgerDriver): void {
     expect(bytesOf(record.result)).toEqual(bytesOf(AWKWARD_BYTES));
   });
 
-  it('answers a repeat with ok and keeps the first result', async () => {
+  it('answers ok to a repeat and keeps the first result', async () => {
     const { envelope, task } = await driver().running();
     const result = Uint8Array.from([1]);
     await driver().commit(task, { outcome: { kind: 'done', result } });
@@ -40,13 +40,13 @@ function commits(driver: () => LedgerDriver): void {
     expect(bytesOf((await driver().fixture.results.read(envelope.id)).result)).toEqual([1]);
   });
 
-  it('answers absent for a task nobody knows, and writes nothing', async () => {
+  it('answers absent for an unknown task, and writes nothing', async () => {
     const ref = { id: unique('task'), epoch: 1, run: unique('run') };
     expect(await driver().commit(ref)).toBe('absent');
     expect((await driver().fixture.results.read(ref.id)).state).toBe('unknown');
   });
 
-  it('refuses another epoch and another run, and leaves the task running', async () => {
+  it('refuses another epoch or another run, and leaves the task running', async () => {
     const { worker, envelope, task } = await driver().running();
     const result = Uint8Array.from([6, 6, 6]);
     const outcome = { kind: 'done', result } as const;
@@ -61,7 +61,7 @@ function commits(driver: () => LedgerDriver): void {
     expect((await driver().fixture.results.read(envelope.id)).result).toBeNull();
   });
 
-  it('refuses the run that was before, while the next one runs and after it has committed', async () => {
+  it('refuses the previous run while the next one runs and after it has committed', async () => {
     const { envelope, task: old } = await driver().running();
     await driver().release(old);
     const { task: next } = await driver().beginWaiting(envelope);
@@ -77,7 +77,7 @@ function commits(driver: () => LedgerDriver): void {
     expect(bytesOf((await driver().fixture.results.read(envelope.id)).result)).toEqual([2]);
   });
 
-  it('gives each item of a batch its own answer, in order', async () => {
+  it('answers each item of a batch separately, in order', async () => {
     const { task: good } = await driver().running();
     const { task: other } = await driver().running();
     const refs: RunRef[] = [
@@ -90,7 +90,7 @@ function commits(driver: () => LedgerDriver): void {
     expect(statuses).toEqual(['stale', 'ok', 'absent', 'ok']);
   });
 
-  it('takes an empty batch', async () => {
+  it('accepts an empty batch', async () => {
     expect(await driver().ledger.commit([])).toEqual([]);
     expect(await driver().ledger.fail([])).toEqual([]);
     expect(await driver().ledger.release([])).toEqual([]);
@@ -127,7 +127,7 @@ function afters(driver: () => LedgerDriver): void {
     );
   };
 
-  it('keeps what must follow until it is struck off, bytes and all', async () => {
+  it('are kept until they are struck off, bytes unchanged', async () => {
     const { task } = await driver().running();
     const entries = [followUp(), followUp()];
     await driver().commit(task, { after: entries });
@@ -141,7 +141,7 @@ function afters(driver: () => LedgerDriver): void {
     expect(await listed(entries, 0)).toEqual([]);
   });
 
-  it('lists only what is older than asked for', async () => {
+  it('are listed only when they are older than asked', async () => {
     const { task } = await driver().running();
     const entries = [followUp()];
     await driver().commit(task, { after: entries });
@@ -151,7 +151,7 @@ function afters(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike(entries.map(({ key }) => key));
   });
 
-  it('lists no more than the limit', async () => {
+  it('are listed up to the limit', async () => {
     const { task } = await driver().running();
     const entries = [followUp(), followUp(), followUp()];
     await driver().commit(task, { after: entries });
@@ -159,7 +159,7 @@ function afters(driver: () => LedgerDriver): void {
     await driver().ledger.after.strike(entries.map(({ key }) => key));
   });
 
-  it('does not bring back what was struck off when the commit is repeated', async () => {
+  it('that were struck off do not come back when the commit is repeated', async () => {
     const { task } = await driver().running();
     const entries = [followUp()];
     await driver().commit(task, { after: entries });
@@ -168,7 +168,7 @@ function afters(driver: () => LedgerDriver): void {
     expect(await listed(entries, 0)).toEqual([]);
   });
 
-  it('writes nothing for a commit that was refused', async () => {
+  it('are not written for a refused commit', async () => {
     const { task } = await driver().running();
     const entries = [followUp()];
     await driver().commit({ ...task, run: 'foreign' }, { after: entries });
@@ -198,7 +198,7 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(third).toMatchObject({ epoch: 3, failures: 2 });
   });
 
-  it('counts a crash of a run as a crash and as no failure, and lets it keep its place', async () => {
+  it('counts a crash separately from failures, and the task keeps its position in the queue', async () => {
     const envelope = makeEnvelope();
     const { task } = await driver().running(envelope);
     await driver().fixture.advance(MINUTE);
@@ -210,7 +210,7 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 1 });
   });
 
-  it('buries a run whose crashes are spent, with its error, and makes the one before it a suspect', async () => {
+  it('buries a task whose crash budget is spent, with its error; its last run is a suspect', async () => {
     const { envelope, task } = await driver().running();
     await driver().fail(task, { isCrash: true });
     const { task: second } = await driver().beginWaiting(envelope);
@@ -237,10 +237,10 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(next).toMatchObject({ id: envelope.id, epoch: 2, failures: 0, crashes: 0 });
   });
 
-  it('lets a released task wait out the delay it is given, and counts nothing', async () => {
+  it('delays a released task as asked, and counts nothing', async () => {
     const { worker, envelope, task } = await driver().running();
     expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
-    // The reply was lost: it does not wait longer for that.
+    // The reply was lost: the repeat adds no delay.
     await driver().fixture.advance(5 * MINUTE);
     expect(await driver().release(task, 10 * MINUTE)).toBe('ok');
     const early = await driver().begin(worker, { queues: [envelope.queue], limit: 1 });
@@ -261,7 +261,7 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(ids(begun)).toEqual([envelope.id]);
   });
 
-  it('wakes those that wait for their time, with nothing counted', async () => {
+  it('wakes tasks that wait for a later time, and counts nothing', async () => {
     const { worker, envelope, task } = await driver().running();
     await driver().release(task, HOUR);
     await driver().ledger.wake([unique('task'), envelope.id, envelope.id]);
@@ -270,7 +270,7 @@ function givingBack(driver: () => LedgerDriver): void {
     await driver().ledger.wake([]);
   });
 
-  it('wakes nobody who runs or has ended, and moves nobody whose turn has come', async () => {
+  it('does not wake running or ended tasks, and does not move due ones', async () => {
     const { worker, envelope, task } = await driver().running();
     const [done, dead] = [await driver().done(), await driver().dead()];
     const first = makeEnvelope();
@@ -287,7 +287,7 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it('parks a message until its delay is over, and leaves a record that is there alone', async () => {
+  it('parks a message for its delay, and leaves an existing record alone', async () => {
     const { worker, envelope, task } = await driver().running();
     const done = await driver().done();
     await driver().ledger.park([
@@ -300,13 +300,17 @@ function givingBack(driver: () => LedgerDriver): void {
     expect(await driver().state(done.id)).toBe('done');
   });
 
-  it('buries a parked message whose id another task has, under id and digest', async () => {
+  it('buries a parked message whose id belongs to another task, under its id and digest', async () => {
     const { envelope, task } = await driver().running();
-    const impostor = makeEnvelope({ id: envelope.id, queue: envelope.queue, args: AWKWARD_BYTES });
-    await driver().ledger.park([{ envelope: impostor, delayMs: 0 }]);
-    const buriedId = `${envelope.id}#${impostor.digest.slice(0, 16)}`;
+    const conflicting = makeEnvelope({
+      id: envelope.id,
+      queue: envelope.queue,
+      args: AWKWARD_BYTES,
+    });
+    await driver().ledger.park([{ envelope: conflicting, delayMs: 0 }]);
+    const buriedId = `${envelope.id}#${conflicting.digest.slice(0, 16)}`;
     const letter = await driver().fixture.readModel.showDeadLetter(buriedId);
-    expect(bytesOf(letter?.body)).toEqual(bytesOf(impostor.body));
+    expect(bytesOf(letter?.body)).toEqual(bytesOf(conflicting.body));
     expect(letter?.reason).toBe('ERR_DIGEST');
     expect(await driver().commit(task)).toBe('ok');
   });
@@ -321,7 +325,7 @@ function repeats(driver: () => LedgerDriver): void {
   };
   const names = Object.keys(steps) as (keyof typeof steps)[];
 
-  it.each(names)('answers absent to a %s of a task nobody knows', async name => {
+  it.each(names)('answers absent to a %s of an unknown task', async name => {
     const ref = { id: unique('task'), epoch: 1, run: unique('run') };
     expect(await steps[name](ref)).toBe('absent');
     expect(await driver().fixture.readModel.inspect(ref.id)).toBeNull();
@@ -335,7 +339,7 @@ function repeats(driver: () => LedgerDriver): void {
     expect(await driver().commit(task)).toBe('ok');
   });
 
-  it.each(names)('answers ok to a %s that is repeated', async name => {
+  it.each(names)('answers ok to a repeated %s', async name => {
     const { envelope, task } = await driver().running();
     expect(await steps[name](task)).toBe('ok');
     const before = await driver().fixture.readModel.inspect(envelope.id);
@@ -344,7 +348,7 @@ function repeats(driver: () => LedgerDriver): void {
   });
 
   it.each(['fail', 'release'] as const)(
-    'answers ok to a %s repeated after the next begin, and leaves that run alone',
+    'answers ok to a %s repeated after the next begin, and does not touch that run',
     async name => {
       const { envelope, task } = await driver().running();
       await steps[name](task);
@@ -372,7 +376,7 @@ function repeats(driver: () => LedgerDriver): void {
     },
   );
 
-  it('gives each item of a failing batch its own answer, in order', async () => {
+  it('answers each item of a failing batch separately, in order', async () => {
     const { task: good } = await driver().running();
     const { task: other } = await driver().running();
     const refs = [{ id: unique('task'), epoch: 1, run: 'r' }, good, { ...other, run: 'foreign' }];
@@ -384,7 +388,7 @@ function repeats(driver: () => LedgerDriver): void {
 }
 
 function checkpoints(driver: () => LedgerDriver): void {
-  it('stores progress that grows, and hands it to the next run', async () => {
+  it('stores growing progress, and hands it to the next run', async () => {
     const { envelope, task } = await driver().running();
     expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
     expect(await driver().ledger.checkpoint(task, 2, AWKWARD_BYTES)).toBe('ok');
@@ -406,13 +410,13 @@ function checkpoints(driver: () => LedgerDriver): void {
     expect(bytesOf((await driver().beginWaiting(envelope)).task.checkpoint)).toEqual([5]);
   });
 
-  it('answers ok to a checkpoint that is repeated', async () => {
+  it('answers ok to a repeated checkpoint', async () => {
     const { task } = await driver().running();
     expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
     expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('ok');
   });
 
-  it('refuses progress of a run that owns nothing any more, and of a task nobody knows', async () => {
+  it('refuses progress of a run that no longer owns its task, and of an unknown task', async () => {
     const { envelope, task: old } = await driver().running();
     await driver().ledger.checkpoint(old, 1, Uint8Array.from([1]));
     await driver().release(old);
@@ -427,7 +431,7 @@ function checkpoints(driver: () => LedgerDriver): void {
     ).toBe('absent');
   });
 
-  it('keeps the progress of a worker that died', async () => {
+  it('keeps the progress of a dead worker', async () => {
     const { worker, envelope, task } = await driver().running();
     await driver().ledger.checkpoint(task, 1, Uint8Array.from([7]));
     const { returned } = await driver().crash(worker);
@@ -437,22 +441,22 @@ function checkpoints(driver: () => LedgerDriver): void {
 }
 
 function lifting(driver: () => LedgerDriver): void {
-  it('raises the epoch above the one given; only so can the run go on', async () => {
+  it('raises the epoch above the given one, and the run continues only under the new epoch', async () => {
     const { worker, envelope, task } = await driver().running();
     const epoch = task.epoch + 7;
-    const lifted = { ...task, epoch: epoch + 1 };
+    const raised = { ...task, epoch: epoch + 1 };
     expect(await driver().ledger.lift(task, epoch)).toEqual({ status: 'ok', epoch: epoch + 1 });
     expect(await driver().ledger.renew(worker)).toMatchObject({
       runs: [{ id: envelope.id, epoch: epoch + 1, run: task.run }],
     });
     expect(await driver().ledger.checkpoint(task, 1, Uint8Array.from([1]))).toBe('stale');
     expect(await driver().commit(task)).toBe('stale');
-    expect(await driver().ledger.checkpoint(lifted, 1, Uint8Array.from([1]))).toBe('ok');
-    expect(await driver().release(lifted)).toBe('ok');
+    expect(await driver().ledger.checkpoint(raised, 1, Uint8Array.from([1]))).toBe('ok');
+    expect(await driver().release(raised)).toBe('ok');
     expect((await driver().beginWaiting(envelope)).task.epoch).toBe(epoch + 2);
   });
 
-  it('gives a repeat the same answer, also two that come at once', async () => {
+  it('answers a repeat the same, even when two come at once', async () => {
     const { task } = await driver().running();
     const answer = { status: 'ok', epoch: 41 };
     const both = [driver().ledger.lift(task, 40), driver().ledger.lift(task, 40)];
@@ -462,22 +466,22 @@ function lifting(driver: () => LedgerDriver): void {
   });
 
   it.each(['commit', 'fail', 'release', 'bury'] as const)(
-    'lets a run hear under its earlier epoch that a %s of its own was carried out',
+    'answers ok to a %s repeated under the earlier epoch',
     async step => {
       const { worker, envelope, task } = await driver().running();
-      const lifted = { ...task, epoch: task.epoch + 8 };
+      const raised = { ...task, epoch: task.epoch + 8 };
       expect(await driver().ledger.lift(task, task.epoch + 7)).toMatchObject({ status: 'ok' });
       expect(await driver()[step](task)).toBe('stale');
-      expect(await driver()[step](lifted)).toBe('ok');
+      expect(await driver()[step](raised)).toBe('ok');
       const before = await driver().fixture.readModel.inspect(envelope.id);
-      for (const ref of [task, lifted]) expect(await driver()[step](ref)).toBe('ok');
+      for (const ref of [task, raised]) expect(await driver()[step](ref)).toBe('ok');
       expect(await driver()[step]({ ...task, run: unique('run') })).toBe('stale');
       expect(await driver().fixture.readModel.inspect(envelope.id)).toEqual(before);
       expect(await driver().ledger.renew(worker)).toMatchObject({ runs: [] });
     },
   );
 
-  it('moves nothing below the epoch of the run, and says whose the task is', async () => {
+  it('keeps an epoch that is high enough, and reports whether the run owns the task', async () => {
     const { task } = await driver().running();
     const answer = { status: 'ok', epoch: task.epoch };
     expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual(answer);
@@ -486,7 +490,7 @@ function lifting(driver: () => LedgerDriver): void {
     expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual({ status: 'stale' });
   });
 
-  it('raises nothing for a run that does not own its task, and for a task nobody knows', async () => {
+  it('raises nothing for a run that does not own its task, or for an unknown task', async () => {
     const { worker, envelope, task: old } = await driver().running();
     await driver().crash(worker);
     expect(await driver().ledger.lift(old, 90)).toEqual({ status: 'stale' });
@@ -494,8 +498,8 @@ function lifting(driver: () => LedgerDriver): void {
     for (const ref of [old, { ...next, run: unique('run') }, { ...next, epoch: next.epoch + 1 }])
       expect(await driver().ledger.lift(ref, 90)).toEqual({ status: 'stale' });
     expect(await driver().commit(next)).toBe('ok');
-    const nobodys = { ...old, id: unique('task') };
-    expect(await driver().ledger.lift(nobodys, 90)).toEqual({ status: 'absent' });
-    expect(await driver().fixture.readModel.inspect(nobodys.id)).toBeNull();
+    const unknown = { ...old, id: unique('task') };
+    expect(await driver().ledger.lift(unknown, 90)).toEqual({ status: 'absent' });
+    expect(await driver().fixture.readModel.inspect(unknown.id)).toBeNull();
   });
 }

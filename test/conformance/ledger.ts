@@ -9,7 +9,7 @@ import { recoverySuite } from './ledger-recovery.ts';
 import { refusalSuite } from './ledger-refusals.ts';
 import { settleSuite } from './ledger-settle.ts';
 
-/** Everything an adapter of the ledger must do. One fixture serves all; every test uses names of its own. */
+/** Everything an adapter of the ledger must do. All suites share one fixture, so every test uses unique names. */
 export function describeLedger(name: string, makeFixture: MakeLedgerFixture): void {
   describeOn(`ledger: ${name}`, makeFixture, driver => {
     beginSuite(driver);
@@ -23,9 +23,9 @@ export function describeLedger(name: string, makeFixture: MakeLedgerFixture): vo
   });
 }
 
-/** The part about what follows a task, where a store does that in more than one way. */
+/** The suite about follow-ups, for a store that handles them in more than one way. */
 export function describeFollowing(name: string, makeFixture: MakeLedgerFixture): void {
-  describeOn(`what follows: ${name}`, makeFixture, followSuite);
+  describeOn(`follow-ups: ${name}`, makeFixture, followSuite);
 }
 
 function describeOn(

@@ -1,16 +1,16 @@
-import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
-import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
-import type { MemoryBrokerConnection } from '../../src/adapters/memory/memory-broker.ts';
-import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
-import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
-import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
-import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
-import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
-import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
-import { MemoryOutboxReads } from '../../src/adapters/memory/memory-outbox-reads.ts';
-import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
+import { MemoryAdmissionStore } from '../memory/memory-admission-store.ts';
+import { ledgerBroker, MemoryBroker } from '../memory/memory-broker.ts';
+import type { MemoryBrokerConnection } from '../memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../memory/memory-checkpoint-store.ts';
+import { MemoryControlStore } from '../memory/memory-control-store.ts';
+import { MemoryEffects } from '../memory/memory-effects.ts';
+import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
+import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
+import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
+import { MemoryOutboxReads } from '../memory/memory-outbox-reads.ts';
+import { MemoryResultStore } from '../memory/memory-result-store.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
 import { describeAdmission } from './admission.ts';
 import { makeLedger, stoppedClock } from '../support/memory-ledger.ts';
@@ -89,11 +89,11 @@ describeLedger('memory', makeLedger);
 describeGenerationStore('memory', () => generations);
 describeOutboxReads('memory', () => makeOutbox(false));
 describeLedgerReads('memory', makeLedger);
-describeOutboxStore('memory, broker apart', () => makeOutbox(false));
-describeOutboxStore('memory, one database', () => makeOutbox(true));
-describeOutboxReceipts('memory, broker apart', () => makeOutbox(false));
-describeOutboxOrdering('memory, broker apart', () => makeOutbox(false));
-describeOutboxOrdering('memory, one database', () => makeOutbox(true));
+describeOutboxStore('memory, separate broker', () => makeOutbox(false));
+describeOutboxStore('memory, single database', () => makeOutbox(true));
+describeOutboxReceipts('memory, separate broker', () => makeOutbox(false));
+describeOutboxOrdering('memory, separate broker', () => makeOutbox(false));
+describeOutboxOrdering('memory, single database', () => makeOutbox(true));
 describeAdmission(
   'memory',
   async () => {

@@ -22,8 +22,8 @@ export function describeOutboxOrdering(
 ): void {
   describe(`outbox ordering: ${name}`, () => {
     const current = useFixture(makeFixture);
-    describe('a key', () => keySuite(current));
-    describe('a dead head', () => deadHeadSuite(current));
+    describe('an ordering key', () => keySuite(current));
+    describe('a dead first row', () => deadHeadSuite(current));
   });
 }
 
@@ -50,7 +50,7 @@ async function publish(current: Current, { token, rows }: Claim): Promise<void> 
 }
 
 function keySuite(current: Current): void {
-  it('gives its first row only, and holds back no other key', async () => {
+  it('offers only its first row, and holds back no other key', async () => {
     const [first] = await writeThree(current());
     const [other] = await writeThree(current());
     const free = makeEnvelope();
@@ -59,7 +59,7 @@ function keySuite(current: Current): void {
     expect(await claimedIds(current)).toEqual([]);
   });
 
-  it('gives the next row to whichever relay asks when the first is published', async () => {
+  it('offers the next row to any relay once the first is published', async () => {
     const tasks = await writeThree(current());
     for (const task of tasks) {
       const claimed = await claim(current());
@@ -68,14 +68,14 @@ function keySuite(current: Current): void {
     }
   });
 
-  it('gives the first row again when it was given back', async () => {
+  it('offers its first row again after it was released', async () => {
     const [first] = await writeThree(current());
     const { token } = await claim(current());
     await current().store.release(token);
     expect(await claimedIds(current)).toEqual([first.id]);
   });
 
-  it('waits for the retry of its first row, and nothing behind it makes a relay look sooner', async () => {
+  it('waits for the retry of its first row, and the rows behind it do not wake a relay earlier', async () => {
     const [first, second] = await writeThree(current());
     const { token, rows } = await claim(current());
     const failures = rows.map(({ row }) => ({ row, error: 'unroutable', delayMs: 10 * MINUTE }));
@@ -101,20 +101,20 @@ function keySuite(current: Current): void {
     expect(await claimedIds(current)).toEqual([first.id]);
   });
 
-  it('does not keep a relay awake while its first row is being published', async () => {
+  it('does not wake a relay while its first row is being published', async () => {
     await writeThree(current());
     await claim(current());
     expect(await current().store.nextDueMs()).toBeNull();
   });
 
-  it('passes its first row to another relay when the first one died, and nothing behind it', async () => {
+  it('passes only its first row to another relay when the first relay dies', async () => {
     const [first] = await writeThree(current());
     await claim(current(), { leaseMs: 2 * MINUTE, staleMs: HOUR });
     await current().advance(5 * MINUTE);
     expect(await claimedIds(current)).toEqual([first.id]);
   });
 
-  it('keeps its order under relays that claim and settle at the same time', async () => {
+  it('keeps its order while relays claim and settle at the same time', async () => {
     const keys = ['a', 'b', 'c', 'd'].map(letter => unique(letter));
     const written = new Map(keys.map(key => [key, makeEnvelopes(8)]));
     for (const [orderingKey, tasks] of written)
@@ -134,7 +134,7 @@ function keySuite(current: Current): void {
       expect(sent.filter(id => ids(tasks).includes(id))).toEqual(ids(tasks));
   });
 
-  it('moves its first row only, where outbox and ledger are one database', async () => {
+  it('moves only its first row where outbox and ledger are one database', async () => {
     const { store } = current();
     const move: OutboxStore['move'] = store.move?.bind(store) ?? null;
     if (move === null) return;
@@ -144,7 +144,7 @@ function keySuite(current: Current): void {
 }
 
 function deadHeadSuite(current: Current): void {
-  /** Fails what is claimable for good; the version it died under. */
+  /** Fails the claimable row for good, and returns the version it died under. */
   const kill = async (task: Envelope): Promise<number> => {
     const { token, rows } = await claim(current());
     expect(taskIds(rows)).toEqual([task.id]);
@@ -153,22 +153,22 @@ function deadHeadSuite(current: Current): void {
     return (await current().readModel.showDeadLetter(task.id))?.version ?? -1;
   };
 
-  it('lets the next one go', async () => {
+  it('lets the next row be claimed', async () => {
     const [first, second] = await writeThree(current());
     await kill(first);
     expect(await claimedIds(current)).toEqual([second.id]);
   });
 
-  it('holds back the rest where it parks its key, and wakes nobody', async () => {
+  it('holds back the other rows where it parks its key, and wakes no relay', async () => {
     const [first] = await writeThree(current(), true);
     const version = await kill(first);
     expect(await claimedIds(current)).toEqual([]);
     expect(await current().store.nextDueMs()).toBeNull();
-    // Left behind, they would be there for ever.
+    // Otherwise these rows would stay for ever.
     await current().store.reviveDeadLetter(first.id, version);
   });
 
-  it('goes first again when it is revived', async () => {
+  it('is published first again when it is revived', async () => {
     const tasks = await writeThree(current(), true);
     const version = await kill(tasks[0]);
     expect(await current().store.reviveDeadLetter(tasks[0].id, version)).toBe('ok');
@@ -179,7 +179,7 @@ function deadHeadSuite(current: Current): void {
     }
   });
 
-  it('goes to the end when it is revived after the others were let go', async () => {
+  it('is published last when it is revived after the others became claimable', async () => {
     const [first, second, third] = await writeThree(current());
     const version = await kill(first);
     expect(await current().store.reviveDeadLetter(first.id, version)).toBe('ok');

@@ -6,7 +6,7 @@ import type { OutboxStore, PurgeRequest } from '../../src/outbox/outbox-store.ts
 import type { Envelope } from '../../src/task/envelope.ts';
 import { bytesOf, HOUR, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
 
-/** One row, with what a producer may have put beside its envelope. */
+/** One row, with the columns that a producer may fill besides its envelope. */
 export interface RowWriting {
   readonly envelope: Envelope;
   readonly orderingKey?: string;
@@ -33,7 +33,7 @@ export interface OutboxReadsFixture {
 
 type Current = () => OutboxReadsFixture;
 
-/** What people see of an outbox, and what they may do about its dead letters. */
+/** What operators see of an outbox, and what they may do about its dead letters. */
 export function describeOutboxReads(
   name: string,
   makeFixture: () => Promise<OutboxReadsFixture>,
@@ -127,7 +127,7 @@ const page = (given: Partial<LetterPageRequest>): LetterPageRequest => ({
 });
 
 function sampling(current: Current): void {
-  it('counts rows by state and queue, and those in a format of a newer version', async () => {
+  it('counts rows by state and queue, and rows in a newer format', async () => {
     const { reads } = current();
     const before = await reads.sample(5);
     const queue = unique('queue');
@@ -145,7 +145,7 @@ function sampling(current: Current): void {
     expect(after.queues.find(row => row.queue === queue)).toEqual({ queue, rows: 4 });
   });
 
-  it('tells how long the oldest row has been due; rows that wait for their time are not due', async () => {
+  it('reports how long the oldest row has been due; a row with a later eta is not due', async () => {
     const { reads } = current();
     await publishAll(current());
     await current().write([makeEnvelope({ etaMs: (await current().nowMs()) + 10_000 * HOUR })]);
@@ -160,7 +160,7 @@ function sampling(current: Current): void {
     expect((await reads.sample(0)).oldestPendingMs).toBeGreaterThanOrEqual(HOUR);
   });
 
-  it('does not forget due rows that only a newer relay can take', async () => {
+  it('includes due rows that only a newer relay can take', async () => {
     const { reads } = current();
     await publishAll(current());
     await current().writeRow({ envelope: makeEnvelope(), rowVersion: 99 });
@@ -169,7 +169,7 @@ function sampling(current: Current): void {
     expect(await current().store.nextDueMs()).not.toBe(0);
   });
 
-  it('names the tasks that fail most, rows and dead letters together', async () => {
+  it('lists the tasks that fail most, rows and dead letters together', async () => {
     const { reads } = current();
     const name = unique('failing');
     const [again, dead] = [makeEnvelope({ name }), makeEnvelope({ name })];
@@ -195,7 +195,7 @@ function sampling(current: Current): void {
 function rows(current: Current): void {
   it('are listed oldest first, page by page', async () => {
     const { reads } = current();
-    // Ids that fall: it is the row that counts, not the task's name for itself.
+    // Falling task ids: rows are listed in the order of the rows, not of the ids.
     const tasks = makeEnvelopes(5).toReversed();
     for (const task of tasks) await current().write([task]);
     const found: string[] = [];
@@ -210,7 +210,7 @@ function rows(current: Current): void {
     expect(new Set(found).size).toBe(found.length);
   });
 
-  it('say what they are and what happened to them', async () => {
+  it('show their identity, their state and their last error', async () => {
     const { reads } = current();
     const envelope = makeEnvelope();
     const writtenMs = await current().nowMs();
@@ -225,7 +225,7 @@ function rows(current: Current): void {
     expect(Date.parse(entry?.availableAt ?? '')).toBeGreaterThan(writtenMs + HOUR / 2);
   });
 
-  it('in a format of a newer version are shown as such', async () => {
+  it('in a newer format are marked as unsupported', async () => {
     const envelope = makeEnvelope();
     await current().writeRow({ envelope, rowVersion: 99 });
     expect((await current().reads.find(envelope.id))?.isSupported).toBe(false);
@@ -237,13 +237,13 @@ function rows(current: Current): void {
     expect(ids(await current().reads.recent(3))).toEqual(ids(tasks).toReversed());
   });
 
-  it('that are not there are not found', async () => {
+  it('that do not exist are not found', async () => {
     expect(await current().reads.find(unique('task'))).toBeNull();
   });
 }
 
 function letters(current: Current): void {
-  it('are listed by the instant of their death in both orders, a page at a time', async () => {
+  it('are listed by time of death in both orders, page by page', async () => {
     const name = unique('listed');
     const tasks: Envelope[] = [];
     for (let n = 0; n < 5; n++) {
@@ -265,7 +265,7 @@ function letters(current: Current): void {
     expect(await walk('oldest')).toEqual(ids(tasks));
   });
 
-  it('go on behind any letter, also among those of one instant', async () => {
+  it('can be paged from any letter, even among several of one instant', async () => {
     const name = unique('twins');
     const tasks = makeEnvelopes(4, { name });
     await current().write(tasks);
@@ -292,7 +292,7 @@ function letters(current: Current): void {
     }
   });
 
-  it('are filtered by a glob, in which only * and ? mean anything', async () => {
+  it('are filtered by a glob, in which only * and ? are special', async () => {
     const stem = unique('glob');
     const [order, other] = [`${stem}.order`, `${stem}_order`];
     for (const name of [order, other]) await kill(current(), { envelope: makeEnvelope({ name }) });
@@ -306,7 +306,7 @@ function letters(current: Current): void {
     expect(await named(`${stem.toUpperCase()}*`)).toEqual([]);
   });
 
-  it('keep every failure with the instant the store gave it', async () => {
+  it('keep every failure with the time that the store gave it', async () => {
     const task = makeEnvelope({ expiresMs: (await current().nowMs()) + 100 * HOUR });
     await current().write([task]);
     const startMs = await current().nowMs();
@@ -345,7 +345,7 @@ function redaction(current: Current): void {
     expect(JSON.stringify(letter)).not.toContain('4242');
   });
 
-  it('leave out follow-up tasks, unless there is a copy of them too', async () => {
+  it('leave out follow-up tasks, unless these have a redacted copy too', async () => {
     const step = (arg: string): string =>
       `{"callbacks":[{"task":"x","args":["${arg}"],"kwargs":{},"options":{},"immutable":false}],"chain":null}`;
     for (const copy of [undefined, step('****')]) {
@@ -365,7 +365,7 @@ function redaction(current: Current): void {
     }
   });
 
-  it('hide everything when only half of them is there', async () => {
+  it('hide the arguments when they are not valid JSON', async () => {
     const envelope = makeEnvelope({ args: secret });
     // As text that is not JSON it would break the body it is put into.
     await kill(current(), { envelope, redacted: { args: '["****"', kwargs: '{}' } });
@@ -373,14 +373,14 @@ function redaction(current: Current): void {
     expect(TEXT.decode(letter.body)).toBe('["[hidden]",{},null]');
   });
 
-  it('that travelled in the options count as well', async () => {
+  it('in the options are used as well', async () => {
     const options = new TextEncoder().encode(JSON.stringify({ redacted }));
     const envelope = makeEnvelope({ args: secret, options });
     await kill(current(), { envelope });
     expect(TEXT.decode((await shown(current(), envelope.id)).body)).toContain('****');
   });
 
-  it('change nothing about what is published', async () => {
+  it('do not change what is published', async () => {
     const envelope = makeEnvelope({ args: secret });
     await kill(current(), { envelope, redacted });
     const { version } = await shown(current(), envelope.id);
@@ -399,7 +399,7 @@ function redaction(current: Current): void {
 }
 
 function replay(current: Current): void {
-  it('is written into the history', async () => {
+  it('is recorded in the history', async () => {
     const task = await kill(current());
     const { version } = await shown(current(), task.id);
     await current().store.reviveDeadLetter(task.id, version);
@@ -409,7 +409,7 @@ function replay(current: Current): void {
     expect(history.every(({ at }) => !Number.isNaN(Date.parse(at)))).toBe(true);
   });
 
-  it('is refused when the time of the task is over: it could not run', async () => {
+  it('is refused after the task has expired', async () => {
     const expiresMs = (await current().nowMs()) + HOUR;
     const task = await kill(current(), { envelope: makeEnvelope({ expiresMs }) });
     const { version } = await shown(current(), task.id);
@@ -433,7 +433,7 @@ function purging(current: Current): void {
   const left = async (taskName: string): Promise<string[]> =>
     ids((await current().reads.listDeadLetters(page({ taskName, order: 'oldest' }))).items);
 
-  it('deletes what died long ago, and nothing younger', async () => {
+  it('deletes old dead letters, and nothing younger', async () => {
     const name = unique('purged');
     const old = await kill(current(), { envelope: makeEnvelope({ name }) });
     await current().advance(2 * HOUR);
@@ -447,7 +447,7 @@ function purging(current: Current): void {
     expect(await current().store.purgeDeadLetters(request)).toEqual({ counts: [] });
   });
 
-  it('deletes what was created long ago, and where both ages are given both must hold', async () => {
+  it('deletes by age since creation; where both ages are given, both must hold', async () => {
     const name = unique('purged');
     const task = makeEnvelope({ name });
     await current().write([task]);
@@ -459,7 +459,7 @@ function purging(current: Current): void {
     expect((await current().store.purgeDeadLetters(created)).counts).toEqual([{ name, count: 1 }]);
   });
 
-  it('counts by task, and deletes only what the glob names', async () => {
+  it('counts by task, and deletes only what matches the glob', async () => {
     const stem = unique('purged');
     for (const name of [`${stem}.b`, `${stem}.a`, `${stem}.a`, `${stem}_c`]) {
       await kill(current(), { envelope: makeEnvelope({ name }) });
@@ -475,7 +475,7 @@ function purging(current: Current): void {
     expect(await left(`${stem}*`)).toHaveLength(1);
   });
 
-  it('takes the oldest first, no more than asked for; a dry run counts all and deletes none', async () => {
+  it('deletes the oldest first, up to the limit; a dry run counts all and deletes none', async () => {
     const name = unique('purged');
     const tasks: Envelope[] = [];
     for (let n = 0; n < 3; n++) {
@@ -490,7 +490,7 @@ function purging(current: Current): void {
     expect(await left(name)).toEqual([tasks[2]?.id]);
   });
 
-  it('frees the key that a letter parked', async () => {
+  it('frees the ordering key that a dead letter parked', async () => {
     const orderingKey = unique('key');
     const name = unique('purged');
     const head = makeEnvelope({ name });

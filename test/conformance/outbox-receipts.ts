@@ -10,7 +10,7 @@ type ReceiptsFixture = OutboxFixture &
   Pick<OutboxReadsFixture, 'writeRow'> & { readonly reads: OutboxReads };
 type Current = () => ReceiptsFixture;
 
-/** Rows that stay when they are published, until somebody says that their task is over. */
+/** Published rows that stay until their task is reported as ended. */
 export function describeOutboxReceipts(
   name: string,
   makeFixture: () => Promise<ReceiptsFixture>,
@@ -26,11 +26,11 @@ export function describeOutboxReceipts(
       }
     });
     describe('a published row', () => publishedSuite(current));
-    describe('a key', () => keySuite(current));
+    describe('an ordering key', () => keySuite(current));
   });
 }
 
-/** Claims and marks; the rows, by task. */
+/** Claims and marks; returns the rows, by task. */
 async function send(fixture: ReceiptsFixture, tasks: readonly Envelope[]): Promise<string[]> {
   const { token, rows } = await claim(fixture);
   const named = tasks.flatMap(task => rowsOf(rows, task));
@@ -51,7 +51,7 @@ const stateOf = async (current: Current, { id }: Envelope): Promise<string | und
   (await current().reads.find(id))?.state;
 
 function publishedSuite(current: Current): void {
-  it('stays, is claimed by nobody, and is counted', async () => {
+  it('stays, is never claimed again, and is counted', async () => {
     const before = (await current().reads.sample(0)).sent;
     const [tasks] = await writeAndSend(current(), 2);
     await current().advance(2 * HOUR);
@@ -62,7 +62,7 @@ function publishedSuite(current: Current): void {
     expect((await current().reads.sample(0)).sent).toBe(before + 2);
   });
 
-  it('is marked only by whoever still owns it', async () => {
+  it('is marked only by the relay that still owns it', async () => {
     const [task] = makeEnvelopes(1) as [Envelope];
     await current().write([task]);
     const late = await claim(current(), { leaseMs: 2 * MINUTE });
@@ -75,7 +75,7 @@ function publishedSuite(current: Current): void {
     expect(await receipts.markSent(owner.token, named, MINUTE)).toBe(1);
   });
 
-  it('is given to one who looks when its time has come, and to others when the lease is over', async () => {
+  it('is checked by one relay when it is due, and by another when the lease is over', async () => {
     const [tasks] = await writeAndSend(current(), 8);
     expect(await taken(current)).toEqual([]);
     await current().advance(2 * MINUTE);
@@ -90,7 +90,7 @@ function publishedSuite(current: Current): void {
     expect(await taken(current)).toHaveLength(8);
   });
 
-  it('goes when its task is over, once', async () => {
+  it('is deleted when its task has ended, once', async () => {
     const [tasks, rows] = await writeAndSend(current(), 2);
     const { receipts } = current().store;
     expect(await receipts.received(rows.slice(0, 1))).toBe(1);
@@ -98,7 +98,7 @@ function publishedSuite(current: Current): void {
     expect(await current().countRows(ids(tasks))).toBe(1);
   });
 
-  it('is looked at later, as old as it is', async () => {
+  it('can be checked again later, and keeps its age', async () => {
     const [, rows] = await writeAndSend(current());
     await current().advance(2 * MINUTE);
     await taken(current);
@@ -110,7 +110,7 @@ function publishedSuite(current: Current): void {
     expect(seen?.ageMs).toBeGreaterThanOrEqual(13 * MINUTE);
   });
 
-  it('is published again when it is lost, counted, and young once more', async () => {
+  it('is published again when its task is lost: one more claim, and its age starts at zero', async () => {
     const [[task], rows] = (await writeAndSend(current())) as [[Envelope], string[]];
     await current().advance(30 * MINUTE);
     expect(await current().store.receipts.sendAgain(rows, 1)).toBe(1);
@@ -124,12 +124,12 @@ function publishedSuite(current: Current): void {
     const [seen] = await taken(current);
     expect(seen?.claims).toBe(2);
     expect(seen?.ageMs).toBeLessThan(5 * MINUTE);
-    // Who looked at it before that has nothing to say of it.
+    // A relay that checked it before the second publish has no say any more.
     expect(await current().store.receipts.sendAgain(rows, 1)).toBe(0);
     expect(await stateOf(current, task)).toBe('sent');
   });
 
-  it('is left alone by every step when it is not one any more', async () => {
+  it('is not changed by receipt steps in any other state', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const rows = rowsOf((await claim(current())).rows, task);
@@ -163,7 +163,7 @@ function keySuite(current: Current): void {
     expect(taskIds((await claim(current())).rows)).toEqual([second.id]);
   });
 
-  it('is parked by a dead task, which people see, until that lives or goes', async () => {
+  it('is parked by a dead task, visibly, until that task is revived or deleted', async () => {
     const [first, second, rows] = await ordered(true);
     const { receipts } = current().store;
     await current().advance(2 * MINUTE);

@@ -77,7 +77,7 @@ export function describeOutboxStore(name: string, makeFixture: () => Promise<Out
   });
 }
 
-/** One fixture for a suite, without what other tests left behind. */
+/** One fixture for a suite; rows of other tests are out of the way. */
 export function useFixture<F extends OutboxFixture>(makeFixture: () => Promise<F>): () => F {
   let fixture: F | undefined;
   beforeAll(async () => {
@@ -91,7 +91,7 @@ export function useFixture<F extends OutboxFixture>(makeFixture: () => Promise<F
     return fixture;
   };
   beforeEach(async () => {
-    // What other tests left behind would take the places this one counts: all claims lapse, all rows are due.
+    // Rows of other tests would count here, so all claims expire and all rows are due.
     await current().advance(100 * HOUR);
     for (;;) {
       const { token, rows } = await claim(current());
@@ -106,7 +106,7 @@ export function useFixture<F extends OutboxFixture>(makeFixture: () => Promise<F
 }
 
 function writing(current: Current): void {
-  it('gives the relay what was committed, bytes and all', async () => {
+  it('hands committed rows to the relay, bytes unchanged', async () => {
     const nowMs = await current().nowMs();
     const times = { etaMs: nowMs - MINUTE, expiresMs: nowMs + HOUR };
     const task = makeEnvelope({
@@ -122,7 +122,7 @@ function writing(current: Current): void {
     expect(rows[0]).toMatchObject({ retries: 0, isFirstClaim: true });
   });
 
-  it('never shows what was rolled back', async () => {
+  it('never shows rolled-back rows', async () => {
     const [kept, undone] = [makeEnvelope(), makeEnvelope()];
     await current().writeRolledBack([undone]);
     await current().write([kept]);
@@ -130,7 +130,7 @@ function writing(current: Current): void {
     expect(await current().countRows([undone.id])).toBe(0);
   });
 
-  it('lets a row with an eta wait in the database', async () => {
+  it('keeps a row with an eta in the database until then', async () => {
     const task = makeEnvelope({ etaMs: (await current().nowMs()) + 10 * MINUTE });
     await current().write([task]);
     expect(taskIds((await claim(current())).rows)).not.toContain(task.id);
@@ -141,14 +141,14 @@ function writing(current: Current): void {
     expect(taskIds((await claim(current())).rows)).toContain(task.id);
   });
 
-  it('says that a row is due at once', async () => {
+  it('makes a row due at once', async () => {
     await current().write([makeEnvelope()]);
     expect(await current().store.nextDueMs()).toBeLessThan(1_000);
   });
 }
 
 function claimSuite(current: Current): void {
-  it('takes no more rows than asked for, the oldest first', async () => {
+  it('takes rows up to the limit, the oldest first', async () => {
     const tasks = makeEnvelopes(5);
     for (const task of tasks) await current().write([task]);
     const first = await claim(current(), { limit: 2 });
@@ -156,7 +156,7 @@ function claimSuite(current: Current): void {
     expect((await claim(current(), { limit: 10 })).rows).toHaveLength(3);
   });
 
-  it('is exclusive: relays that claim at once share the rows among them', async () => {
+  it('is exclusive: concurrent relays share the rows', async () => {
     const tasks = makeEnvelopes(12);
     await current().write(tasks);
     const claims = await Promise.all([1, 2, 3, 4].map(() => claim(current(), { limit: 5 })));
@@ -166,13 +166,13 @@ function claimSuite(current: Current): void {
     expect([...claimed, ...taskIds(rest.rows)].sort()).toEqual(ids(tasks).sort());
   });
 
-  it('hides a row from others while its relay lives', async () => {
+  it('hides a row from other relays while its relay lives', async () => {
     await current().write([makeEnvelope()]);
     expect((await claim(current())).rows).toHaveLength(1);
     expect((await claim(current())).rows).toHaveLength(0);
   });
 
-  it('tells the first claim of a row from later ones', async () => {
+  it('distinguishes the first claim of a row from later ones', async () => {
     await current().write([makeEnvelope()]);
     const first = await claim(current());
     await current().store.release(first.token);
@@ -180,7 +180,7 @@ function claimSuite(current: Current): void {
     expect([first, second].map(({ rows }) => rows[0]?.isFirstClaim)).toEqual([true, false]);
   });
 
-  it('takes over at once from a relay whose lease lapsed', async () => {
+  it('takes over at once from a relay whose lease has expired', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     await claim(current(), { leaseMs: 2 * MINUTE, staleMs: HOUR });
@@ -189,7 +189,7 @@ function claimSuite(current: Current): void {
     expect(taskIds((await claim(current())).rows)).toEqual([task.id]);
   });
 
-  it('takes over at once from a relay that left, and from one that never had a lease', async () => {
+  it('takes over at once from a relay that left, and from one without a lease', async () => {
     const tasks = makeEnvelopes(2);
     await current().write(tasks);
     const { relay } = await claim(current(), { limit: 1 });
@@ -198,7 +198,7 @@ function claimSuite(current: Current): void {
     expect(taskIds((await claim(current())).rows).sort()).toEqual(ids(tasks).sort());
   });
 
-  it('takes over from a living relay when the claim is stale, and not before', async () => {
+  it('takes over from a living relay only when its claim is stale', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     await claim(current(), { leaseMs: 5 * HOUR, staleMs: 10 * MINUTE });
@@ -217,7 +217,7 @@ function claimSuite(current: Current): void {
     expect((await claim(current())).rows).toHaveLength(0);
   });
 
-  it('keeps a relay alive that beats', async () => {
+  it('is kept while its relay sends heartbeats', async () => {
     await current().write([makeEnvelope()]);
     const { relay } = await claim(current(), { leaseMs: 10 * MINUTE, staleMs: 5 * HOUR });
     await current().advance(7 * MINUTE);
@@ -241,7 +241,7 @@ async function takenOver(
 }
 
 function settling(current: Current): void {
-  it('deletes the rows named, and only those', async () => {
+  it('deletes only the named rows', async () => {
     const [sent, unsent] = [makeEnvelope(), makeEnvelope()];
     await current().write([sent, unsent]);
     const { token, rows } = await claim(current());
@@ -251,7 +251,7 @@ function settling(current: Current): void {
     expect(await current().store.settlePublished(token, rowsOf(rows, sent))).toBe(0);
   });
 
-  it('touches nothing when the previous owner of a row comes late', async () => {
+  it('changes nothing for the previous owner of a row', async () => {
     const { task, late, owner } = await takenOver(current());
     const { store } = current();
     const rows = rowsOf(late.rows, task);
@@ -277,7 +277,7 @@ function settling(current: Current): void {
     expect(await store.settlePublished(owner.token, rowsOf(owner.rows, task))).toBe(1);
   });
 
-  it('gives a failed row its backoff and counts the retry', async () => {
+  it('delays a failed row by its backoff and counts the retry', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current());
@@ -291,7 +291,7 @@ function settling(current: Current): void {
     expect(bytesOf(again.rows[0]?.envelope.body)).toEqual(bytesOf(task.body));
   });
 
-  it('gives back what is claimed at once, at no cost', async () => {
+  it('releases claimed rows at once, without counting a retry', async () => {
     const tasks = makeEnvelopes(3);
     await current().write(tasks);
     const { token } = await claim(current());
@@ -301,7 +301,7 @@ function settling(current: Current): void {
     expect(again.rows.every(({ retries }) => retries === 0)).toBe(true);
   });
 
-  it('gives back what is claimed for later, at no cost', async () => {
+  it('defers claimed rows, without counting a retry', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current());
@@ -313,7 +313,7 @@ function settling(current: Current): void {
     expect(again.rows[0]?.retries).toBe(0);
   });
 
-  it('may still be done by an owner whose claim lapsed but was taken over by nobody', async () => {
+  it('accepts an owner whose claim has expired, as long as no relay has taken over', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current(), { leaseMs: 2 * MINUTE, staleMs: 2 * MINUTE });
@@ -324,7 +324,7 @@ function settling(current: Current): void {
 }
 
 function deadLetters(current: Current): void {
-  /** Fails a row for good, and says under which version it died. */
+  /** Fails a row for good, and returns the version it died under. */
   const kill = async (task: Envelope): Promise<number> => {
     const { token, rows } = await claim(current());
     const failures = rowsOf(rows, task).map(row => ({
@@ -336,7 +336,7 @@ function deadLetters(current: Current): void {
     return (await current().readModel.showDeadLetter(task.id))?.version ?? -1;
   };
 
-  it('keep the row when no retry is left, with bytes and reason', async () => {
+  it('keep the row with bytes and reason when no retry is left', async () => {
     const task = makeEnvelope({ args: AWKWARD_BYTES, options: AWKWARD_BYTES });
     await current().write([task]);
     await kill(task);
@@ -376,7 +376,7 @@ function deadLetters(current: Current): void {
     expect((await claim(current())).rows).toHaveLength(1);
   });
 
-  it('are not revived in the name of an earlier death', async () => {
+  it('are not revived under the version of an earlier death', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const first = await kill(task);
@@ -386,7 +386,7 @@ function deadLetters(current: Current): void {
     expect(await current().store.reviveDeadLetter(task.id, second)).toBe('ok');
   });
 
-  it('are not lost when a row with their id is in the way of a revival', async () => {
+  it('are kept when a row with the same id prevents a revival', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const version = await kill(task);
@@ -396,37 +396,37 @@ function deadLetters(current: Current): void {
     expect(bytesOf(letter?.body)).toEqual(bytesOf(task.body));
   });
 
-  it('that are not there cannot be revived', async () => {
+  it('that do not exist cannot be revived', async () => {
     expect(await current().store.reviveDeadLetter(unique('task'), 1)).toBe('absent');
   });
 }
 
 function withdrawing(current: Current): void {
-  it('takes away the row of one task, however long it would have waited', async () => {
+  it('deletes the row of one task, however late it is due', async () => {
     const [gone, other] = [
       makeEnvelope({ etaMs: (await current().nowMs()) + 48 * HOUR }),
       makeEnvelope(),
     ];
     await current().write([gone, other]);
-    const told: Envelope[] = [];
-    const tell = async (envelope: Envelope): Promise<void> => {
-      told.push(envelope);
-      // Whoever dies here finds it again.
+    const reported: Envelope[] = [];
+    const report = async (envelope: Envelope): Promise<void> => {
+      reported.push(envelope);
+      // A process that dies here leaves the row in the outbox.
       expect(await current().countRows([gone.id])).toBe(1);
     };
-    expect(await current().store.withdraw(gone.id, tell)).toBe(true);
-    expect(await current().store.withdraw(gone.id, tell)).toBe(false);
-    expect(told.map(plainEnvelope)).toEqual([plainEnvelope(gone)]);
+    expect(await current().store.withdraw(gone.id, report)).toBe(true);
+    expect(await current().store.withdraw(gone.id, report)).toBe(false);
+    expect(reported.map(plainEnvelope)).toEqual([plainEnvelope(gone)]);
     expect(await current().countRows([gone.id])).toBe(0);
     expect(taskIds((await claim(current())).rows)).toContain(other.id);
   });
 
-  it('leaves a row to the relay that has claimed it', async () => {
+  it('leaves a claimed row to its relay', async () => {
     const task = makeEnvelope();
     await current().write([task]);
     const { token, rows } = await claim(current());
-    const untold = (): Promise<void> => Promise.reject(new Error('not asked for'));
-    expect(await current().store.withdraw(task.id, untold)).toBe(false);
+    const unexpected = (): Promise<void> => Promise.reject(new Error('not asked for'));
+    expect(await current().store.withdraw(task.id, unexpected)).toBe(false);
     expect(await current().store.settlePublished(token, rowsOf(rows, task))).toBe(1);
   });
 }
@@ -446,7 +446,7 @@ function moving(current: Current): void {
     return { move: store.move.bind(store), driver };
   };
 
-  it('puts due rows into the ledger, bytes and all, where the two are one database', async () => {
+  it('moves due rows into the ledger, bytes unchanged, where both are one database', async () => {
     const parts = setup();
     if (parts === null) return;
     const [task, later] = [
@@ -465,7 +465,7 @@ function moving(current: Current): void {
     expect((await parts.move(10)).rows).toEqual([]);
   });
 
-  it('moves no more rows than asked for', async () => {
+  it('moves rows up to the limit', async () => {
     const parts = setup();
     if (parts === null) return;
     await current().write(makeEnvelopes(3));
@@ -473,7 +473,7 @@ function moving(current: Current): void {
     expect((await parts.move(2)).rows).toHaveLength(1);
   });
 
-  it('drops a copy of a task the ledger knows, whatever became of it', async () => {
+  it('drops a copy of a task that the ledger knows, in any state', async () => {
     const parts = setup();
     if (parts === null) return;
     const done = await parts.driver.done();
@@ -486,17 +486,21 @@ function moving(current: Current): void {
     expect(await current().countRows(ids([done, running, cancelled]))).toBe(0);
     expect(await parts.driver.commit(task)).toBe('ok');
     expect(await parts.driver.state(cancelled.id)).toBe('cancelled');
-    // Only its row could say who follows it.
+    // Only the row has its follow-ups, so they are written now.
     const entries = await parts.driver.ledger.after.list(0, 10_000);
     expect(entries.map(({ key }) => key)).toContain(endedKey(cancelled.id, 0));
   });
 
-  it('keeps a row that has the id of another task as a dead letter, and leaves that task alone', async () => {
+  it('buries a row whose id belongs to another task, and leaves that task alone', async () => {
     const parts = setup();
     if (parts === null) return;
     const { envelope, task } = await parts.driver.running();
-    const newcomer = makeEnvelope({ id: envelope.id, queue: envelope.queue, args: AWKWARD_BYTES });
-    await current().write([newcomer]);
+    const conflicting = makeEnvelope({
+      id: envelope.id,
+      queue: envelope.queue,
+      args: AWKWARD_BYTES,
+    });
+    await current().write([conflicting]);
     expect((await parts.move(10)).rows).toMatchObject([{ id: envelope.id, answer: 'conflict' }]);
     expect(await parts.driver.commit(task)).toBe('ok');
     const { items } = await current().readModel.listDeadLetters({
@@ -509,7 +513,7 @@ function moving(current: Current): void {
       items.map(({ id }) => current().readModel.showDeadLetter(id)),
     );
     const bodies = letters.map(letter => JSON.stringify(bytesOf(letter?.body)));
-    expect(bodies).toContain(JSON.stringify(bytesOf(newcomer.body)));
+    expect(bodies).toContain(JSON.stringify(bytesOf(conflicting.body)));
   });
 }
 
@@ -517,7 +521,7 @@ function moving(current: Current): void {
 const LARGE = 3_000_000;
 
 function largeRows(current: Current): void {
-  it('are claimed a few at a time, and all of them in their order', async () => {
+  it('are claimed a few at a time, in their order', async () => {
     const envelopes = makeEnvelopes(5, { args: new Uint8Array(LARGE).fill(0x61) });
     const isOurs = new Set(ids(envelopes));
     for (const envelope of envelopes) await current().write([envelope]);

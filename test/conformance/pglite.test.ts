@@ -20,7 +20,7 @@ import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 
-// The statements are PostgreSQL's, and so is what runs them.
+// The statements are those of PostgreSQL, and so is the engine.
 onlyFirstOfEach();
 
 let db: PGliteDatabase;
@@ -35,11 +35,11 @@ afterAll(() => db.close());
 const fixtures = sqlFixtures(() => db);
 
 describeLedger('PGlite', () => fixtures.outbox(true));
-describeOutboxStore('PGlite, broker apart', () => fixtures.outbox(false));
-describeOutboxStore('PGlite, one database', () => fixtures.outbox(true));
-describeOutboxReceipts('PGlite, broker apart', () => fixtures.outbox(false));
-describeOutboxOrdering('PGlite, broker apart', () => fixtures.outbox(false));
-describeOutboxOrdering('PGlite, one database', () => fixtures.outbox(true));
+describeOutboxStore('PGlite, separate broker', () => fixtures.outbox(false));
+describeOutboxStore('PGlite, single database', () => fixtures.outbox(true));
+describeOutboxReceipts('PGlite, separate broker', () => fixtures.outbox(false));
+describeOutboxOrdering('PGlite, separate broker', () => fixtures.outbox(false));
+describeOutboxOrdering('PGlite, single database', () => fixtures.outbox(true));
 describeOutboxReads('PGlite', () => fixtures.outbox(false));
 describeLedgerReads('PGlite', () => fixtures.ledger());
 describeAdmission('PGlite', () => fixtures.admission());

@@ -42,17 +42,19 @@ afterAll(async () => {
 const fixtures = sqlFixtures(() => db);
 
 describeLedger('PostgreSQL', () => fixtures.outbox(true));
-describeOutboxStore('PostgreSQL, broker apart', () => fixtures.outbox(false));
-describeOutboxStore('PostgreSQL, one database', () => fixtures.outbox(true));
-describeOutboxReceipts('PostgreSQL, broker apart', () => fixtures.outbox(false));
-describeOutboxOrdering('PostgreSQL, broker apart', () => fixtures.outbox(false));
-describeOutboxOrdering('PostgreSQL, one database', () => fixtures.outbox(true));
+describeOutboxStore('PostgreSQL, separate broker', () => fixtures.outbox(false));
+describeOutboxStore('PostgreSQL, single database', () => fixtures.outbox(true));
+describeOutboxReceipts('PostgreSQL, separate broker', () => fixtures.outbox(false));
+describeOutboxOrdering('PostgreSQL, separate broker', () => fixtures.outbox(false));
+describeOutboxOrdering('PostgreSQL, single database', () => fixtures.outbox(true));
 describeOutboxReads('PostgreSQL', () => fixtures.outbox(false));
 describeLedgerReads('PostgreSQL', () => fixtures.ledger());
 describeAdmission('PostgreSQL', () => fixtures.admission());
 describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());
-describeBroker('PostgreSQL, by its ledger', () => ledgerAsBroker(() => fixtures.ledgerBroker()));
+describeBroker('PostgreSQL, through its ledger', () =>
+  ledgerAsBroker(() => fixtures.ledgerBroker()),
+);
 describeEffectDoor('PostgreSQL', () => fixtures.door(true));
 describeLedgerProperty('PostgreSQL', () => fixtures.outbox(true), { numRuns: 25, maxCommands: 25 });
 describeControlStore('PostgreSQL', () => ({

@@ -18,9 +18,16 @@ import { makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver } from './ledger-driver.ts';
 import { describeResultStore } from './result-store.ts';
 
-// One queue is one slot, and its scripts are those of a single server. These ask several slots.
+// One queue is one slot, and its scripts are those of a single server. These suites use several slots.
 onlyFirstOfEach({
-  whole: ['ledger reads', 'admission store', 'a chord', 'after', 'condemn', 'reap'],
+  whole: [
+    'ledger reads',
+    'admission store',
+    'a chord',
+    'follow-ups of a commit',
+    'condemn',
+    'reap',
+  ],
 });
 
 let cluster: OwnCluster;
@@ -52,30 +59,30 @@ async function twoViews(): Promise<readonly [TestClusterLedger, TestClusterLedge
   return [one, other];
 }
 
-it('keeps the place of a run in a queue that another process has not heard of yet', async () => {
+it('keeps the reservation of a run in a queue that another process does not know yet', async () => {
   const [one, other] = await twoViews();
   const nodes = cluster.nodes.map(({ url }) => url);
   const [prefix, key] = [`${unique('admission')}:`, unique('key')];
   const here = await openTestAdmission(one, nodes, prefix);
   const there = await openTestAdmission(other, nodes, prefix);
-  // It remembers the queues there are, for a while.
+  // It caches the list of queues for a while.
   await other.parts.roots();
   const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
   await here.store.reserve({ key, limit: 1, holders: [{ task: task.id, run: task.run }] });
   expect(await there.store.sweep(key, 100)).toEqual({ freed: 0, wake: [] });
 });
 
-it('takes the holder of a key for alive in a queue that another process has not heard of yet', async () => {
+it('takes the holder of a key for alive in a queue that another process does not know yet', async () => {
   const [one, other] = await twoViews();
   await other.parts.roots();
   const { task } = await new LedgerDriver(one).running(makeEnvelope({ queue: unique('new') }));
   const holder = { taskId: task.id, epoch: task.epoch, heldMs: 0 };
   expect(await isAlive(holder, other.reads)).toBe(true);
-  // One that nobody knows after a while has ended, and was forgotten.
-  expect(await isAlive({ ...holder, taskId: 'nobody', heldMs: 60_000 }, other.reads)).toBe(false);
+  // A task that is still unknown after a while has ended and was forgotten.
+  expect(await isAlive({ ...holder, taskId: 'unknown', heldMs: 60_000 }, other.reads)).toBe(false);
 });
 
-it('makes its queues known again when the node that knows them has lost its memory', async () => {
+it('registers its queues again when the node that lists them has lost its data', async () => {
   const [one, other] = await twoViews();
   const driver = new LedgerDriver(one);
   const queue = unique('queue');

@@ -4,11 +4,11 @@ import { AWKWARD_BYTES, bytesOf, makeEnvelope, MINUTE, unique } from './envelope
 import { LedgerDriver, sampleError, type LedgerFixture } from './ledger-driver.ts';
 
 export interface ResultFixture extends LedgerFixture {
-  /** Commits tasks to an outbox the results know of; null where they know of none. */
+  /** Commits tasks to an outbox that the results can see; null where they see none. */
   readonly write: ((envelopes: readonly Envelope[]) => Promise<void>) | null;
 }
 
-/** Everything an adapter of the results must do; they are written by the ledger's steps. */
+/** Everything a result store must do; the steps of the ledger write the results. */
 export function describeResultStore(name: string, makeFixture: () => Promise<ResultFixture>): void {
   describe(`result store: ${name}`, () => {
     let fixture: ResultFixture | undefined;
@@ -32,7 +32,7 @@ type Current = () => { fixture: ResultFixture; driver: LedgerDriver };
 const NOT_ENDED = { ending: null, result: null };
 
 function beforeTheEnd(current: Current): void {
-  it('knows nothing of an id nobody used', async () => {
+  it('returns unknown for an id that was never used', async () => {
     const record = await current().fixture.results.read(unique('task'));
     expect(record).toEqual({
       state: 'unknown',
@@ -43,7 +43,7 @@ function beforeTheEnd(current: Current): void {
     });
   });
 
-  it('calls a committed task pending until it is relayed', async () => {
+  it('reports a committed task as pending until it is relayed', async () => {
     const { fixture } = current();
     if (fixture.write === null) return;
     const task = makeEnvelope();
@@ -64,7 +64,7 @@ function beforeTheEnd(current: Current): void {
 }
 
 function endings(current: Current): void {
-  it('gives the bytes of a result, also awkward and empty ones', async () => {
+  it('returns the bytes of a result, even awkward and empty ones', async () => {
     const { fixture, driver } = current();
     for (const result of [AWKWARD_BYTES, new TextEncoder().encode('null'), null]) {
       const { id } = await driver.done(makeEnvelope(), { outcome: { kind: 'done', result } });
@@ -74,7 +74,7 @@ function endings(current: Current): void {
     }
   });
 
-  it('says why a task was discarded', async () => {
+  it('returns the reason why a task was discarded', async () => {
     const { fixture, driver } = current();
     const { id } = await driver.done(makeEnvelope(), {
       outcome: { kind: 'discarded', why: 'order cancelled' },
@@ -83,7 +83,7 @@ function endings(current: Current): void {
     expect(await fixture.results.read(id)).toMatchObject(expected);
   });
 
-  it('tells the last error of a dead task', async () => {
+  it('returns the last error of a dead task', async () => {
     const { fixture, driver } = current();
     const { envelope, task } = await driver.running();
     await driver.fail(task, { error: sampleError('first') });
@@ -93,7 +93,7 @@ function endings(current: Current): void {
     expect(await fixture.results.read(envelope.id)).toMatchObject(expected);
   });
 
-  it('tells cancelled from expired', async () => {
+  it('distinguishes cancelled from expired', async () => {
     const { fixture, driver } = current();
     const cancelled = unique('task');
     await driver.ledger.cancel(cancelled);
@@ -109,7 +109,7 @@ function endings(current: Current): void {
     });
   });
 
-  it('forgets the ending of a task that was revived', async () => {
+  it('forgets the ending of a revived task', async () => {
     const { fixture, driver } = current();
     const { id } = await driver.dead();
     const version = (await fixture.readModel.showDeadLetter(id))?.version ?? -1;

@@ -10,12 +10,12 @@ import type { DoorFixture } from './effect-door.ts';
 import { bytesOf, HOUR, MINUTE, unique } from './envelopes.ts';
 import { LedgerDriver } from './ledger-driver.ts';
 
-/** A door to a database in which the ledger is not. */
+/** A door to a database that does not hold the ledger. */
 export interface SeparateDoorFixture<Tx> extends DoorFixture<Tx> {
   doorWith(faultPoint: FaultPoint): EffectDoor<Tx>;
   readonly reads: Pick<LedgerReads, 'states'>;
   readonly rows: FenceRows;
-  /** What the driver throws when the database wants the transaction to start over. */
+  /** What the driver throws when the transaction must be restarted. */
   conflict(): Error;
   /** The rows of a task: the epoch of its fence, and how many steps it has. */
   kept(id: string): Promise<{ readonly epoch: number | null; readonly steps: number }>;
@@ -23,12 +23,12 @@ export interface SeparateDoorFixture<Tx> extends DoorFixture<Tx> {
   age(ms: number): Promise<void>;
 }
 
-/** What the door must do besides where the ledger is elsewhere. */
+/** What the door must do in addition where the ledger is elsewhere. */
 export function describeSeparateDoor<Tx>(
   name: string,
   makeFixture: () => Promise<SeparateDoorFixture<Tx>>,
 ): void {
-  describe(`effect-once door apart from the ledger: ${name}`, () => {
+  describe(`effect-once door with a separate ledger: ${name}`, () => {
     let fixture: SeparateDoorFixture<Tx> | undefined;
     beforeAll(async () => {
       fixture = await makeFixture();
@@ -40,8 +40,8 @@ export function describeSeparateDoor<Tx>(
       if (fixture === undefined) throw new Error('the fixture has not been made');
       return { fixture, driver: new LedgerDriver(fixture) };
     };
-    describe('of two runs', () => racing(current));
-    describe('a ledger that has lost its memory', () => lifting(current));
+    describe('runs of a task', () => racing(current));
+    describe('a ledger that has lost its data', () => lifting(current));
     describe('rows', () => rowsOf(current));
   });
 }
@@ -63,12 +63,12 @@ function effectOf<Tx>(fixture: SeparateDoorFixture<Tx>, key: string, value: Uint
 }
 
 function racing<Tx>(current: Current<Tx>): void {
-  // Before the ledger is asked the task may be lost; from there on the lock holds off the next run until COMMIT.
+  // Before the ledger is asked, the task may still be lost; from then on the lock blocks the next run until COMMIT.
   it.each([
-    ['door.fenced', 'the later one'],
-    ['inside', 'the earlier one'],
-    ['door.effect-not-committed', 'the earlier one'],
-  ] as const)('that meet while the first is at %s, %s has the effect', async (point, winner) => {
+    ['door.fenced', 'the later run'],
+    ['inside', 'the earlier run'],
+    ['door.effect-not-committed', 'the earlier run'],
+  ] as const)('meet while the first is at %s: %s has the effect', async (point, winner) => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const [paused, goOn] = [gate(), gate()];
@@ -90,7 +90,7 @@ function racing<Tx>(current: Current<Tx>): void {
     const second = fixture.door.pass(next, 'main', effectOf(fixture, key, NEXT));
     second.catch(() => undefined);
     goOn.open();
-    if (winner === 'the later one') {
+    if (winner === 'the later run') {
       await expect(first).rejects.toSatisfy(isStale);
       expect(bytesOf(await second)).toEqual(bytesOf(NEXT));
     } else {
@@ -98,12 +98,12 @@ function racing<Tx>(current: Current<Tx>): void {
       expect(bytesOf(await second)).toEqual(bytesOf(OLD));
     }
     expect(await fixture.count(key)).toBe(1);
-    // From here on the earlier one is shut out for good.
+    // From here on the earlier run is refused for good.
     await expect(fixture.door.pass(old, 'other', never)).rejects.toSatisfy(isStale);
     expect(await fixture.kept(next.id)).toEqual({ epoch: next.epoch, steps: 1 });
   });
 
-  it('the earlier one that comes while the later one is inside waits, and is turned away', async () => {
+  it('wait at the door: the earlier one waits while the later one is inside, and is refused', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const [inside, goOn] = [gate(), gate()];
@@ -124,7 +124,7 @@ function racing<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(1);
   });
 
-  it('starts over when the database says so, and has the effect once', async () => {
+  it('restart the transaction when the database asks for it, and have the effect once', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const { task } = await driver.running();
@@ -140,32 +140,35 @@ function racing<Tx>(current: Current<Tx>): void {
 }
 
 function lifting<Tx>(current: Current<Tx>): void {
-  it.each([0, 50])('lifts the rightful run above a fence %i higher, and only that', async by => {
-    const { fixture, driver } = current();
-    const key = unique('effect');
-    const { worker, envelope, task } = await driver.running();
-    const lost = { ...task, epoch: task.epoch + by, run: unique('run') };
-    await fixture.door.fence(lost);
-    const effect = effectOf(fixture, key, NEXT);
-    const both = [
-      fixture.door.pass(task, 'one', effect),
-      fixture.door.pass(task, 'two', effect),
-      fixture.door.pass(lost, 'three', effect),
-    ];
-    const [one, two, three] = await Promise.allSettled(both);
-    expect([one?.status, two?.status, three?.status]).toEqual([
-      'fulfilled',
-      'fulfilled',
-      'rejected',
-    ]);
-    expect(isStale((three as PromiseRejectedResult).reason)).toBe(true);
-    expect(await fixture.count(key)).toBe(2);
-    const epoch = lost.epoch + 1;
-    expect(await fixture.kept(task.id)).toEqual({ epoch, steps: 2 });
-    expect(await driver.ledger.renew(worker)).toMatchObject({ runs: [{ epoch }] });
-    expect(await driver.commit({ ...task, epoch })).toBe('ok');
-    expect(await driver.state(envelope.id)).toBe('done');
-  });
+  it.each([0, 50])(
+    'raises the run that owns the task above a fence that is %i higher, and no other run',
+    async by => {
+      const { fixture, driver } = current();
+      const key = unique('effect');
+      const { worker, envelope, task } = await driver.running();
+      const lost = { ...task, epoch: task.epoch + by, run: unique('run') };
+      await fixture.door.fence(lost);
+      const effect = effectOf(fixture, key, NEXT);
+      const both = [
+        fixture.door.pass(task, 'one', effect),
+        fixture.door.pass(task, 'two', effect),
+        fixture.door.pass(lost, 'three', effect),
+      ];
+      const [one, two, three] = await Promise.allSettled(both);
+      expect([one?.status, two?.status, three?.status]).toEqual([
+        'fulfilled',
+        'fulfilled',
+        'rejected',
+      ]);
+      expect(isStale((three as PromiseRejectedResult).reason)).toBe(true);
+      expect(await fixture.count(key)).toBe(2);
+      const epoch = lost.epoch + 1;
+      expect(await fixture.kept(task.id)).toEqual({ epoch, steps: 2 });
+      expect(await driver.ledger.renew(worker)).toMatchObject({ runs: [{ epoch }] });
+      expect(await driver.commit({ ...task, epoch })).toBe('ok');
+      expect(await driver.state(envelope.id)).toBe('done');
+    },
+  );
 }
 
 function rowsOf<Tx>(current: Current<Tx>): void {
@@ -210,7 +213,7 @@ function rowsOf<Tx>(current: Current<Tx>): void {
     expect(await fixture.kept(task.id)).toEqual(none);
   });
 
-  it('of a task nobody knows are kept for a day, and longer when it comes back', async () => {
+  it('of an unknown task are kept for a day, and longer when it comes back', async () => {
     const { fixture, driver } = current();
     const [id, back] = [unique('task'), unique('task')];
     for (const one of [id, back]) await fixture.door.fence({ id: one, epoch: 1, run: 'lost' });
@@ -226,7 +229,7 @@ function rowsOf<Tx>(current: Current<Tx>): void {
     expect(await driver.state(id)).toBeUndefined();
   });
 
-  it('of a key live on for their time when their task is forgotten', async () => {
+  it('of a key are kept for their time after their task is forgotten', async () => {
     const { fixture, driver } = current();
     const { task } = await driver.running();
     const effect = { key: unique('key'), origin: task.id, ttlMs: 3 * HOUR };
@@ -245,7 +248,7 @@ function rowsOf<Tx>(current: Current<Tx>): void {
     expect((await fixture.kept(task.id)).steps).toBe(0);
   });
 
-  it('of a key that an operator has reset are had anew', async () => {
+  it('of a key that an operator has reset do not stop its steps from running again', async () => {
     const { fixture, driver } = current();
     const key = unique('effect');
     const named = { key: unique('key'), ttlMs: HOUR };
@@ -258,7 +261,7 @@ function rowsOf<Tx>(current: Current<Tx>): void {
     expect(await fixture.count(key)).toBe(2);
   });
 
-  it('that are in use are not forgotten', async () => {
+  it('that are in use are not deleted', async () => {
     const { fixture, driver, task } = await fenced();
     if (!fixture.canInterleave) return;
     await driver.commit(task, { dedupMs: HOUR });
@@ -269,7 +272,7 @@ function rowsOf<Tx>(current: Current<Tx>): void {
     const pass = fixture.doorWith(async at => {
       if (at === 'door.fenced') await look(fixture);
     });
-    // The ledger does not know it, so it gets no further; but nobody has taken its row away under its hands.
+    // The ledger does not know the run, so it gets no further; but its row must not be deleted meanwhile.
     await expect(pass.pass(late, 'main', never)).rejects.toSatisfy(isStale);
     expect(await fixture.kept(task.id)).toEqual(all);
     await look(fixture);

@@ -31,7 +31,7 @@ afterAll(async () => {
   await database.dispose();
 });
 
-/** An instance with a configuration of its own; names and queues are no other test's. */
+/** An instance with its own configuration, and names and queues that no other test uses. */
 function setup(admission: OutlastConfig['admission'] = {}): {
   readonly outlast: Outlast<PoolClient>;
   readonly name: string;
@@ -62,7 +62,7 @@ async function countOf(what: 'outlast_task' | 'outlast_outbox', queue: string): 
 }
 
 describe('a push', () => {
-  it('over the rate of its key is refused with the key and a time, and takes nothing', async () => {
+  it('over the rate of its key is refused with the key and a time, and uses none of the rate', async () => {
     const { outlast, name, queue, refused } = setup();
     const charge = task(name, {
       input: unchecked<{ tenant: string }>(),
@@ -82,7 +82,7 @@ describe('a push', () => {
     expect(await countOf('outlast_task', queue)).toBe(3);
   });
 
-  it('is under the most specific limit of its tenant, its queue and its task', async () => {
+  it('is limited by the most specific limit of its tenant, its queue and its task', async () => {
     count += 1;
     const queue = `busy-${count}`;
     const { outlast, name } = setup({
@@ -100,11 +100,11 @@ describe('a push', () => {
     expect(await rejectedBy('big')).toBeNull();
     expect(await rejectedBy('big')).toBeNull();
     expect(await rejectedBy('big')).toBe('tenant:big');
-    // What tenants were refused took nothing from the queue, and now that is full.
+    // Pushes refused for a tenant used nothing of the limit of the queue, which is full now.
     expect(await rejectedBy('other')).toBe(`queue:${queue}`);
   });
 
-  it('that the broker does not take gives back what it took', async () => {
+  it('that the broker refuses returns its share of the rate', async () => {
     const { outlast, name } = setup();
     const odd = task(name, {
       input: unchecked<string>(),
@@ -124,13 +124,13 @@ describe('a push', () => {
     expect(await caught(outlast.push(odd, 'a'))).toMatchObject({ code: 'ERR_ADMISSION_REJECTED' });
   });
 
-  it('that may wait goes into the outbox instead, and on from there', async () => {
+  it('that may be deferred goes into the outbox instead, and is relayed from there', async () => {
     const { outlast, name, queue } = setup();
-    const patient = task(name, {
+    const deferrable = task(name, {
       queue,
       admission: { rate: { limit: 2, per: '1s', burst: 1 }, onReject: 'defer' },
     });
-    const handles = [await outlast.push(patient), await outlast.push(patient)];
+    const handles = [await outlast.push(deferrable), await outlast.push(deferrable)];
     expect(await countOf('outlast_outbox', queue)).toBe(1);
     await using relay = await startRelay(outlast);
     await until(async () => (await countOf('outlast_task', queue)) === 2);
@@ -138,7 +138,7 @@ describe('a push', () => {
     await relay.stop();
   });
 
-  it('is not let in when the store cannot be asked', async () => {
+  it('is refused while the store is unreachable', async () => {
     const { name } = setup();
     const outlast = createOutlast({ database: 'postgres://postgres@127.0.0.1:1/none' });
     const limited = task(name, { admission: { rate: { limit: 10, per: '1h' } } });
@@ -149,7 +149,7 @@ describe('a push', () => {
 });
 
 describe('a call that waited long for the lock of one key', () => {
-  it('takes nothing back of what others have taken from another meanwhile', async () => {
+  it('does not undo what other calls took from another key meanwhile', async () => {
     const db = await PgDatabase.open({ url: database.url, poolSize: 4, queryTimeoutMs: 30_000 });
     onTestFinished(() => db.close());
     const store = new PostgresAdmissionStore(db);
@@ -181,7 +181,7 @@ describe('a call that waited long for the lock of one key', () => {
 });
 
 describe('a sent task over the rate', () => {
-  it('waits in the outbox at no cost, and arrives when there is room', async () => {
+  it('waits in the outbox without spending retries, and is published when the rate allows it', async () => {
     const { outlast, name, queue, refused } = setup();
     const slow = task(name, {
       input: unchecked<number>(),
@@ -208,7 +208,7 @@ describe('a sent task over the rate', () => {
     await relay.stop();
   });
 
-  it('holds up nobody else', async () => {
+  it('does not delay other tasks', async () => {
     const { outlast, name, queue } = setup();
     const limited = task(`${name}.limited`, {
       queue,
@@ -229,7 +229,7 @@ describe('a sent task over the rate', () => {
 describe('a permit', () => {
   const rate = { limit: 10, per: '1h', burst: 2 } as const;
 
-  it('is room for one task that is sent afterwards: the relay asks for no more', async () => {
+  it('admits one task that is sent later, and the relay asks for no further admission', async () => {
     const { outlast, name, queue } = setup();
     const limited = task(name, { queue, admission: { rate } });
     const permits = [await outlast.admit(limited), await outlast.admit(limited)];
@@ -245,7 +245,7 @@ describe('a permit', () => {
     await relay.stop();
   });
 
-  it('lets one in and not two, and not after its time', async () => {
+  it('admits one task and not two, and none after it expired', async () => {
     const { outlast, name, queue } = setup();
     const limited = task(name, { queue, admission: { rate } });
     const permit = await outlast.admit(limited);
@@ -261,7 +261,7 @@ describe('a permit', () => {
     expect(await countOf('outlast_task', queue)).toBe(1);
   });
 
-  it('gives its room back when it is cancelled', async () => {
+  it('returns its share of the rate when it is cancelled', async () => {
     const { outlast, name } = setup();
     const limited = task(name, { admission: { rate: { ...rate, burst: 1 } } });
     const permit = await outlast.admit(limited);
@@ -273,7 +273,7 @@ describe('a permit', () => {
     await outlast.push(limited, undefined, { permit: again });
   });
 
-  it('is for the task and the key it was asked for', async () => {
+  it('is valid only for its own task and key', async () => {
     const { outlast, name } = setup();
     const keyed = task(name, {
       input: unchecked<string>(),
@@ -292,7 +292,7 @@ describe('a permit', () => {
 });
 
 describe('runs', () => {
-  it('are never more at once than the limit, and each end lets the next one in', async () => {
+  it('never exceed the concurrency limit, and each end admits the next one', async () => {
     const { outlast, name, queue } = setup();
     const heavy = task(name, { input: unchecked<number>(), queue, admission: { concurrency: 2 } });
     let [running, most, done] = [0, 0, 0];
@@ -319,7 +319,7 @@ describe('runs', () => {
     await Promise.all(workers.map(worker => worker.stop()));
   });
 
-  it('of a queue that is limited by the configuration are limited whoever sent them, and others are not', async () => {
+  it('of a queue that the configuration limits are limited whichever application sent them, and others are not', async () => {
     count += 1;
     const queue = `runs-${count}`;
     const { outlast, name, refused } = setup({ [`queue:${queue}`]: { concurrency: 1 } });
@@ -340,10 +340,10 @@ describe('runs', () => {
     await worker.stop();
   });
 
-  it('of a worker that is gone hold no places', async () => {
+  it('of a dead worker hold no reservations', async () => {
     const { outlast, name, queue } = setup();
     const only = task(name, { queue, admission: { concurrency: 1 } });
-    // A place under a run that nobody runs, as a worker leaves it that was killed.
+    // A reservation of a run that no longer exists, as a killed worker leaves it.
     await database.pool.query(
       "insert into outlast_place (key, task_id, run) values ($1, 'nobody', 'gone')",
       [`task:${name}`],
@@ -380,7 +380,7 @@ describe('options', () => {
     expect(await caught(config)).toMatchObject({ code });
   });
 
-  it('name the nearest known one in the configuration', async () => {
+  it('suggest the nearest known option in the configuration', async () => {
     const wrong = { 'queue:x': { concurency: 5 } } as never;
     expect(await caught((async () => createOutlast({ admission: wrong }))())).toMatchObject({
       nearest: 'concurrency',
@@ -392,7 +392,7 @@ describe('options', () => {
     });
   });
 
-  it('of a send that make no key are refused before anything is written', async () => {
+  it('of a send that give no valid key are refused before anything is written', async () => {
     const { outlast, name, queue } = setup();
     const odd = task(name, {
       input: unchecked<unknown>(),

@@ -8,7 +8,7 @@ import { migratedDatabase, type MigratedDatabase } from '../support/database.ts'
 
 const ROWS = 10_000;
 const BATCH = 1_000;
-/** Rows that were looked at in vain for each row of a batch. */
+/** Rows that were read in vain for each row of a batch. */
 const WASTE_PER_ROW = 20;
 
 let database: MigratedDatabase;
@@ -32,7 +32,7 @@ interface Plan {
   readonly Plans?: readonly Plan[];
 }
 
-/** Rows looked at in vain by a statement as this session runs it. */
+/** Rows that a statement of this session reads in vain. */
 async function wasteOf(text: string, values: readonly (string | number | null)[]): Promise<number> {
   const given = values.map(value => (typeof value === 'string' ? `'${value}'` : String(value)));
   const [row] = await db.query(
@@ -48,12 +48,12 @@ function sum(plan: Plan): number {
 }
 
 describe('a relay that has waited on an empty outbox', () => {
-  it('does not read all of a backlog for every row of it', async () => {
+  it('does not read the whole backlog for every row of it', async () => {
     for (const table of ['outlast_outbox', 'outlast_task'])
       await database.pool.query(`vacuum analyze ${table}`);
     const moving = new PostgresOutboxStore(db, { movesIntoLedger: true });
     const claiming = new PostgresOutboxStore(db, { movesIntoLedger: false });
-    // The server thinks about keeping a plan after five.
+    // The server considers keeping a plan after five runs.
     for (let look = 0; look < 10; look++) {
       await moving.move?.(BATCH);
       await claiming.claim({ relay: 'r', token: `t${look}`, limit: BATCH, staleMs: 60_000 });

@@ -47,7 +47,7 @@ afterAll(async () => {
   await database.dispose();
 });
 
-/** Runs `fn` in a transaction that is committed whatever `fn` threw, to see whether it was harmed. */
+/** Runs `fn` in a transaction that is committed even if `fn` throws, to see whether it was harmed. */
 async function inTransaction<T>(fn: (client: PoolClient) => Promise<T>): Promise<T | Error> {
   const client = await database.pool.connect();
   try {
@@ -379,7 +379,7 @@ const BAD_INPUT: readonly BadInput[] = [
 
 describe('bad input', () => {
   it.each(BAD_INPUT)(
-    '$what is $code, names the place and harms no transaction',
+    '$what is $code, names the path and harms no transaction',
     async ({ code, names, send }) => {
       const before = await countRows();
       const answer = await inTransaction(async client => {

@@ -9,7 +9,7 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
-/** A message as somebody wrote it who did not ask us. */
+/** A message as a foreign program may write it. */
 interface Raw {
   readonly headers: object;
   readonly body: Buffer;
@@ -61,11 +61,11 @@ async function putOnRedis(queue: string, messages: readonly Raw[]): Promise<void
 
 const json = (text: string): Buffer => Buffer.from(text);
 const GOOD = json('[[], {}, {"callbacks": null, "errbacks": null, "chain": null, "chord": null}]');
-/** Would be there, were the pickle ever unpickled. */
+/** Would exist if the pickle were ever unpickled. */
 const TRACE = join(tmpdir(), unique('pickle').replace(/\W/g, '-'));
 const PICKLE = Buffer.from(`cos\nsystem\n(S'touch ${TRACE}'\ntR.`);
 
-/** Each with the reason it is dead for. */
+/** Each with the reason for its death. */
 const CASES: Readonly<
   Record<string, { readonly raw: (name: string, id: string) => Raw; readonly reason: string }>
 > = {
@@ -101,7 +101,7 @@ const CASES: Readonly<
     }),
     reason: 'ERR_DIGEST',
   },
-  // More than is read, in a form that amqplib still sends.
+  // Deeper than the reader accepts, in a form that amqplib still sends.
   'gigantic headers': {
     raw: (task, id) => ({ headers: { task, id, huge: Array(20_000).fill(true) }, body: GOOD }),
     reason: 'ERR_UNDECODABLE',
@@ -128,7 +128,7 @@ describe.each([
   ['RabbitMQ', rabbitmqUrl, putOnRabbit],
   ['Redis', redisUrl, putOnRedis],
 ] as const)('messages that cannot be run, on %s', (_, urlOf, put) => {
-  it('are dead letters with their bytes and the reason, and what comes after them runs', async () => {
+  it('become dead letters with their bytes and the reason, and the messages after them run', async () => {
     const [queue, name] = [unique('bad'), unique('bad.task')];
     const seen: unknown[] = [];
     const { stores } = await startFleetWorker({
@@ -138,7 +138,7 @@ describe.each([
     });
     const raws = Object.values(CASES).map(({ raw }) => raw(name, unique('id')));
     const last = unique('last');
-    // A key of the arguments called __proto__ is a key like others: it changes no object here.
+    // A key of the arguments called __proto__ is an ordinary key: it changes no object here.
     const strange = json('[[{"__proto__": {"polluted": true}}], {}, {}]');
     await put(queue, [...raws, { headers: { task: name, id: last }, body: strange }]);
     await until(async () => seen.length > 0);

@@ -29,7 +29,7 @@ let folder: string;
 beforeAll(async () => {
   database = await migratedDatabase('bundled');
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'outlast-bundled-')));
-  // What a bundler leaves: the code, and none of the files that only a path names.
+  // What a bundler leaves: the code, without the files that are found by path only.
   const PARTS = /(?:heartbeat-thread|worker-child|room-thread|room-process|orphan-watch)\.js$/;
   cpSync(join(ROOT, 'dist'), join(folder, 'bundle'), {
     recursive: true,
@@ -47,15 +47,18 @@ afterAll(async () => {
 });
 
 describe('a worker that was bundled', () => {
-  it.each(['inline', 'thread', 'process'])('says what is missing and ends: %s', async mode => {
-    const env = { ...process.env, OUTLAST_DATABASE_URL: database.url };
-    const child = spawn(process.execPath, ['main.mjs', mode], { cwd: folder, env });
-    onTestFinished(() => void child.kill('SIGKILL'));
-    let stderr = '';
-    child.stderr.on('data', (part: Buffer) => (stderr += part.toString()));
-    const code = await new Promise(resolve => child.once('close', resolve));
-    expect(code).toBe(1);
-    expect(stderr).toContain('ERR_PARTS_MISSING');
-    expect(stderr).toContain('--external:outlast');
-  });
+  it.each(['inline', 'thread', 'process'])(
+    'reports the missing files and exits: %s',
+    async mode => {
+      const env = { ...process.env, OUTLAST_DATABASE_URL: database.url };
+      const child = spawn(process.execPath, ['main.mjs', mode], { cwd: folder, env });
+      onTestFinished(() => void child.kill('SIGKILL'));
+      let stderr = '';
+      child.stderr.on('data', (part: Buffer) => (stderr += part.toString()));
+      const code = await new Promise(resolve => child.once('close', resolve));
+      expect(code).toBe(1);
+      expect(stderr).toContain('ERR_PARTS_MISSING');
+      expect(stderr).toContain('--external:outlast');
+    },
+  );
 });

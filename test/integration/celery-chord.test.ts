@@ -34,7 +34,7 @@ function chordOf(size: number) {
       bodyId,
       result,
     }),
-    /** As a Celery worker does it; says how many parts there are. */
+    /** As a Celery worker does it; returns how many parts there are. */
     celeryAdds: async (index: number, state: string, result: string): Promise<unknown> => {
       const member = `[1, "theirs-${index}", "${state}", ${result}]`;
       await connection.command('zadd', `${key}.j`, index, member);
@@ -52,8 +52,8 @@ function chordOf(size: number) {
   };
 }
 
-describe('a chord that Celery workers count with us', () => {
-  it('says that all its results are those of signed tasks only where none is of Celery', async () => {
+describe('a chord that is counted by Celery workers and by Outlast', () => {
+  it('reports its results as signed only if none comes from Celery', async () => {
     const signed = (one: ReturnType<ReturnType<typeof chordOf>['part']>) =>
       ({ ...one, isSigned: true }) as const;
     const ours = chordOf(2);
@@ -62,14 +62,14 @@ describe('a chord that Celery workers count with us', () => {
     const both = chordOf(2);
     await both.celeryAdds(0, 'SUCCESS', '1');
     expect(await join(signed(both.part(1, '2')))).toMatchObject({ isSigned: false });
-    // Beside one of ours: which of the two is counted was not chosen by us.
+    // Beside a result of ours: which of the two counts was not our choice.
     const beside = chordOf(2);
     await join(signed(beside.part(0, '1')));
     await beside.celeryAdds(0, 'SUCCESS', '"chosen"');
     expect(await join(signed(beside.part(1, '2')))).toMatchObject({ isSigned: false });
   });
 
-  it('is completed here by our last part, with the results of both as they were written', async () => {
+  it('is completed here by our last part, with the results of both sides as they were written', async () => {
     const { part, celeryAdds, keys } = chordOf(3);
     expect(await join(part(2, '{"n":1.0}'))).toEqual({ status: 'open' });
     await celeryAdds(1, 'SUCCESS', '1180591620717411303425');
@@ -80,13 +80,13 @@ describe('a chord that Celery workers count with us', () => {
     };
     expect(await join(part(0, '"a"'))).toEqual(complete);
     expect(await keys()).toBe(0);
-    // Told again because its answer was lost: the same, and nothing is left behind.
+    // Reported again because its answer was lost: the same answer, and nothing is left behind.
     expect(await join(part(0, '"a"'))).toEqual(complete);
     expect(await join(part(2, '{"n":1.0}'))).toEqual(complete);
     expect(await keys()).toBe(0);
   });
 
-  it('is completed by Celery with its last part, and not again by a part of ours that is told twice', async () => {
+  it('is completed by Celery with its last part, and not again when a part of ours is reported twice', async () => {
     const { part, celeryAdds, celerySends, size, keys } = chordOf(2);
     expect(await join(part(0, '1'))).toEqual({ status: 'open' });
     expect(await join(part(0, '1'))).toEqual({ status: 'open' });
@@ -100,7 +100,7 @@ describe('a chord that Celery workers count with us', () => {
     expect(await keys()).toBe(0);
   });
 
-  it('is not complete because a Celery worker ran a part twice', async () => {
+  it('is not completed by a part that a Celery worker ran twice', async () => {
     const { part, celeryAdds } = chordOf(3);
     await celeryAdds(0, 'SUCCESS', '1');
     await celeryAdds(0, 'SUCCESS', '1 ');
@@ -112,7 +112,7 @@ describe('a chord that Celery workers count with us', () => {
     });
   });
 
-  it('has failed with a part of theirs, and whoever waits for its body is told', async () => {
+  it('fails with a Celery part, and the waiters for its body get the error', async () => {
     const { part, celeryAdds, outcome } = chordOf(2);
     await celeryAdds(0, 'FAILURE', '{"exc_type": "ValueError", "exc_message": ["no"]}');
     const failed = { status: 'failed', taskId: 'theirs-0' };
@@ -124,11 +124,11 @@ describe('a chord that Celery workers count with us', () => {
     });
   });
 
-  it('has failed with a part of ours, and is complete when that is made good', async () => {
+  it('fails with a part of ours, and completes when that part succeeds later', async () => {
     const { part, celeryAdds, outcome } = chordOf(2);
     expect(await join(part(0, null))).toEqual({ status: 'failed' });
     expect(JSON.parse(String(await outcome()))).toMatchObject({ status: 'FAILURE' });
-    // A part that failed here is not counted: Celery must not take the chord for complete.
+    // A part that failed here is not counted: Celery must not see the chord as complete.
     expect(await celeryAdds(1, 'SUCCESS', '2')).toBe(1);
     expect(await join(part(0, '1'))).toEqual({
       status: 'complete',
@@ -137,7 +137,7 @@ describe('a chord that Celery workers count with us', () => {
     });
   });
 
-  it('is announced before a header that only Celery workers may run is sent', async () => {
+  it('has its size stored before a header that only Celery workers may run is sent', async () => {
     const { groupId, size } = chordOf(2);
     const body = '{"task":"sum","args":[],"kwargs":{},"options":{},"chord_size":2}';
     const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
@@ -152,7 +152,7 @@ describe('a chord that Celery workers count with us', () => {
     expect(await openOnes(groupId)).toMatchObject([{ parts: 0, size: 2, failed: 0 }]);
   });
 
-  it('is shown while it is open, and not when Celery has completed it', async () => {
+  it('is listed while it is open, and not after Celery has completed it', async () => {
     const { groupId, part, celeryAdds, celerySends } = chordOf(4);
     await join(part(0, '1'));
     await join(part(1, null));
@@ -162,12 +162,12 @@ describe('a chord that Celery workers count with us', () => {
     await celeryAdds(3, 'SUCCESS', '1');
     await celerySends();
     expect(await openOnes(groupId)).toEqual([]);
-    // Nobody told us, so the index still names it; a look strikes it off, and it was not abandoned.
+    // Outlast was not notified, so the index still lists it; a look removes it, and it was not abandoned.
     expect(await fixture.ledger.abandonChords(1_000)).not.toContain(groupId);
     expect(await fixture.connection.command('zscore', `${fixture.root}chords`, groupId)).toBeNull();
   });
 
-  it('is forgotten with all of its keys a week after our last part', async () => {
+  it('is deleted with all its keys a week after our last part', async () => {
     const { groupId, part, keys } = chordOf(2);
     await join(part(0, '1'));
     await fixture.advance(8 * 24 * HOUR - 1_000);

@@ -14,18 +14,18 @@ import { useWorkerKit } from '../support/worker-kit.ts';
 const kit = useWorkerKit();
 const LARGE = 'x'.repeat(300_000);
 
-interface Place {
+interface Target {
   readonly options: { readonly checkpointFolder?: string };
   readonly count: () => Promise<number>;
 }
 
-function inFolder(): Place {
+function inFolder(): Target {
   const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
   return { options: { checkpointFolder: folder }, count: async () => readdirSync(folder).length };
 }
 
-const inDatabase = (): Place => ({ options: {}, count: async () => (await tasksIn()).length });
+const inDatabase = (): Target => ({ options: {}, count: async () => (await tasksIn()).length });
 
 /** The tasks that have a large checkpoint in the database. */
 async function tasksIn(): Promise<readonly string[]> {
@@ -34,41 +34,44 @@ async function tasksIn(): Promise<readonly string[]> {
   return rows.map(row => row.task_id);
 }
 
-describe('a checkpoint too large for the ledger', () => {
+describe('a checkpoint that is too large for the ledger', () => {
   it.each([
     ['the database', inDatabase],
     ['a folder', inFolder],
-  ])('in %s is what the next run begins with, and goes when the task is done', async (_, place) => {
-    const { count, options } = place();
-    const { name, queue } = kit().names();
-    const work = task(name, { queue, result: unchecked<unknown>() });
-    const seen: unknown[] = [];
-    const handler = kit().outlast.handler(work, {
-      retry: { backoff: '10ms' },
-      checkpoint: unchecked<{ page: number; text: string }>(),
-      run: async (_input, ctx) => {
-        const { page = 0, text = '' } = ctx.lastCheckpoint ?? {};
-        seen.push([page, text.length]);
-        await ctx.checkpoint({ page: page + 1, text: LARGE });
-        expect(await count()).toBe(1);
-        if (page < 2) throw new Error('again');
-        return page;
-      },
-    });
-    await kit().withWorker(
-      [handler],
-      async () => expect(await (await kit().outlast.push(work)).result()).toBe(2),
-      options,
-    );
-    expect(seen).toEqual([
-      [0, 0],
-      [1, LARGE.length],
-      [2, LARGE.length],
-    ]);
-    expect(await count()).toBe(0);
-  });
+  ])(
+    'in %s is what the next run starts from, and is deleted when the task is done',
+    async (_, target) => {
+      const { count, options } = target();
+      const { name, queue } = kit().names();
+      const work = task(name, { queue, result: unchecked<unknown>() });
+      const seen: unknown[] = [];
+      const handler = kit().outlast.handler(work, {
+        retry: { backoff: '10ms' },
+        checkpoint: unchecked<{ page: number; text: string }>(),
+        run: async (_input, ctx) => {
+          const { page = 0, text = '' } = ctx.lastCheckpoint ?? {};
+          seen.push([page, text.length]);
+          await ctx.checkpoint({ page: page + 1, text: LARGE });
+          expect(await count()).toBe(1);
+          if (page < 2) throw new Error('again');
+          return page;
+        },
+      });
+      await kit().withWorker(
+        [handler],
+        async () => expect(await (await kit().outlast.push(work)).result()).toBe(2),
+        options,
+      );
+      expect(seen).toEqual([
+        [0, 0],
+        [1, LARGE.length],
+        [2, LARGE.length],
+      ]);
+      expect(await count()).toBe(0);
+    },
+  );
 
-  it('that is damaged is none: the run begins at the beginning', async () => {
+  it('that is damaged counts as none: the run starts from the beginning', async () => {
     const { name, queue } = kit().names();
     const work = task(name, { queue, result: unchecked<unknown>() });
     const handler = kit().outlast.handler(work, {
@@ -89,7 +92,7 @@ describe('a checkpoint too large for the ledger', () => {
     );
   });
 
-  it('of a task that was cancelled is swept; that of a dead one is kept', async () => {
+  it('of a cancelled task is deleted; that of a dead task is kept', async () => {
     const { name, queue } = kit().names();
     const work = task(name, { queue, input: unchecked<string>() });
     const begun = gate();
@@ -121,7 +124,7 @@ describe('a checkpoint too large for the ledger', () => {
     });
   });
 
-  it('that the disk does not take whole is an error, and leaves the one before and nothing else', () => {
+  it('that does not fit on the disk is an error, and only the previous one stays', () => {
     const folder = mkdtempSync(join(tmpdir(), 'outlast-checkpoints-'));
     onTestFinished(() => rmSync(folder, { recursive: true }));
     const module = new URL(
@@ -136,7 +139,7 @@ describe('a checkpoint too large for the ledger', () => {
       const told = await store.write(key(2), Buffer.alloc(300_000)).catch(error => error.code);
       const before = await store.read(key(1), 100_000);
       console.log(JSON.stringify([told, before.length]));`;
-    // No file may be larger than 200 KiB: as on a disk that is full, the write that reaches the end takes a part.
+    // No file may exceed 200 KiB: as on a full disk, the write that reaches the limit is partial.
     const shell = 'ulimit -f 200; exec "$0" --input-type=module -e "$1"';
     const said = execFileSync('bash', ['-c', shell, process.execPath, script], {
       encoding: 'utf8',

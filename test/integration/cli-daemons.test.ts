@@ -37,7 +37,7 @@ describe('relay, worker and resurrector', () => {
     await resurrector.says('resurrector started');
   });
 
-  it('tell probes how the worker is', async () => {
+  it('report the state of the worker to health probes', async () => {
     const ask = (path: string) => fetch(`http://127.0.0.1:${healthPort}${path}`);
     await until(async () => (await ask('/ready')).status === 200);
     expect(await (await ask('/health')).json()).toEqual({
@@ -59,12 +59,12 @@ describe('relay, worker and resurrector', () => {
     expect(ended.stdout).toContain('"result":{"n":12345678901234567890,"camelCase":[1.5]}');
   });
 
-  it('keep what could not be helped, and run it again when told', async () => {
+  it('keep a failed task as a dead letter, and run it again on request', async () => {
     await project.run('send', 'shop.fail', '--id', 'f1');
     const failed = await project.run('result', 'f1', '--wait', '20');
     expect(failed.code).toBe(1);
     expect(failed.stdout).toBe('dead: a \\u001b[31mred\\u0007 \\u009b2J error\n');
-    // Where it threw, in the log of the worker and in the letter.
+    // The place where it threw, in the log of the worker and in the dead letter.
     const frame = / at (?:Object\.)?run \(file:.*handlers\.mjs:\d+:\d+\)/;
     expect(worker.stderr).toMatch(new RegExp(`task:failed .*\n {3}${frame.source}`));
     const shown = await project.run('dead-letters', 'show', 'f1');
@@ -77,7 +77,7 @@ describe('relay, worker and resurrector', () => {
     await until(async () => (await deaths()) === 2);
   });
 
-  it('say that a task was discarded', async () => {
+  it('report that a task was discarded', async () => {
     await project.run('send', 'shop.skip', '--id', 'skipped');
     const ended = await project.run('result', 'skipped', '--wait', '20');
     expect(ended).toMatchObject({ code: 0, stdout: 'discarded: nothing to do\n' });
@@ -93,7 +93,7 @@ describe('relay, worker and resurrector', () => {
     expect(counted).toMatchObject({ queue_depth: 0, dlq_count: 1 });
   });
 
-  it('put a child that was killed in the place of the dead one, and go on', async () => {
+  it('replace a killed child process, and continue', async () => {
     const { rows } = await database.pool.query<{ pid: number }>(
       `select pid from outlast_worker where state = 'open'`,
     );
@@ -122,7 +122,7 @@ describe('relay, worker and resurrector', () => {
   });
 });
 
-/** A handler that says when it began and ends when the test says so. */
+/** A handler that reports its start, and ends when the test allows it. */
 const GATED: Readonly<Record<string, string>> = {
   'outlast.config.ts': `
     import { defineConfig, type OutlastConfig } from 'outlast';
@@ -158,7 +158,7 @@ describe('a project in TypeScript', () => {
     await typed.dispose();
   });
 
-  it('runs as it is, and a drain lets the task under way end', async () => {
+  it('runs without a build, and a drain lets the running task finish', async () => {
     const worker = typed.start(['worker']);
     await typed.run('send', 'ts.slow', '--id', 'slow');
     await typed.run('relay', '--drain');
@@ -174,8 +174,8 @@ describe('a project in TypeScript', () => {
   });
 });
 
-describe('a worker that is told twice to end', () => {
-  it('leaves at once, and its processes give back what they run', async () => {
+describe('a worker that gets the signal to end twice', () => {
+  it('exits at once, and its processes release the tasks they run', async () => {
     const typed = new CliProject(GATED, env);
     onTestFinished(() => typed.dispose());
     const worker = typed.start(['worker']);
@@ -185,7 +185,7 @@ describe('a worker that is told twice to end', () => {
     await until(async () => (await database.pool.query(began)).rowCount);
     worker.signal('SIGTERM');
     await worker.says('draining');
-    // Signals that come close together are one.
+    // Signals in quick succession count as one.
     await until(async () => {
       worker.signal('SIGTERM');
       return worker.child.exitCode ?? worker.child.signalCode;
@@ -198,7 +198,7 @@ describe('a worker that is told twice to end', () => {
 });
 
 describe('a worker', () => {
-  it('without a config is ERR_CONFIG_LOAD, and says what to write', async () => {
+  it('without a config fails with ERR_CONFIG_LOAD, and the message shows what to write', async () => {
     const bare = new CliProject({}, env);
     const ended = await bare.run('worker');
     await bare.dispose();
@@ -249,7 +249,7 @@ describe('a worker', () => {
       'ERR_HANDLER_NOT_LOADABLE',
       'Lower `softTimeout`',
     ],
-  ])('whose module %s ends at once, with the reason', async (_, handlers, code, names) => {
+  ])('whose module %s ends at once with the reason', async (_, handlers, code, names) => {
     const config = `export default { tasks: ['./handlers.mjs'] };`;
     const files = { 'outlast.config.mjs': config, 'handlers.mjs': handlers };
     const broken = new CliProject(files, env);
@@ -260,7 +260,7 @@ describe('a worker', () => {
     expect(ended.stderr.replaceAll(broken.folder, '/FOLDER')).toContain(names);
   });
 
-  it('goes on when the reader of its log has gone', async () => {
+  it('continues when the reader of its log has closed the pipe', async () => {
     const worker = project.start(['worker', '--verbose']);
     await worker.says('worker open');
     worker.child.stdout?.destroy();
@@ -275,7 +275,7 @@ describe('a worker', () => {
 });
 
 describe('a daemon', () => {
-  it('whose database has no tables exits with 1 and the hint', async () => {
+  it('whose database has no tables exits with 1 and a hint', async () => {
     const bare = await withDatabase('cli_bare');
     onTestFinished(() => bare.drop());
     for (const verb of ['relay', 'worker', 'resurrector']) {
@@ -285,7 +285,7 @@ describe('a daemon', () => {
     }
   });
 
-  it('that gets SIGINT drains as well', async () => {
+  it('drains on SIGINT as well', async () => {
     const relay = project.start(['relay']);
     await relay.says('relay started');
     expect(await relay.stop('SIGINT')).toMatchObject({ code: 0, signal: null });

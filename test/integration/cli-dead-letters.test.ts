@@ -44,7 +44,7 @@ async function listed(...args: readonly string[]): Promise<string[]> {
 }
 
 describe('purge', () => {
-  it('deletes what has been dead for long, of both kinds, and counts by task', async () => {
+  it('deletes old dead letters of both kinds, and counts them by task', async () => {
     await plantDeadTask(main.pool, 'old-task', { deadAt: "now() - interval '8 days'" });
     await plantDeadTask(main.pool, 'new-task');
     await plantRelayLetter(main.pool, 'old-row', { deadAt: "now() - interval '9 days'" });
@@ -70,7 +70,7 @@ describe('purge', () => {
     expect(text).toMatchObject({ code: 0, stdout: '0 purged\n' });
   });
 
-  it('takes a bare number as seconds, the age since the send, and a glob', async () => {
+  it('accepts a bare number as seconds, the age since the send, and a glob', async () => {
     await plantDeadTask(main.pool, 'a', { name: 'shop.a', createdAt: "now() - interval '2 min'" });
     await plantDeadTask(main.pool, 'b', { name: 'shop.b', createdAt: "now() - interval '2 min'" });
     await plantDeadTask(main.pool, 'c', { name: 'shop.a', createdAt: "now() - interval '20 s'" });
@@ -79,7 +79,7 @@ describe('purge', () => {
     expect((await listed()).toSorted()).toEqual(['b worker', 'c worker']);
   });
 
-  it('works through thousands in chunks', async () => {
+  it('deletes thousands in chunks', async () => {
     await main.pool.query(
       `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, ending,
          reason, version, ended_at)
@@ -91,7 +91,7 @@ describe('purge', () => {
     expect(await listed()).toEqual([]);
   });
 
-  it('does what `retention` of the configuration says when no flag does', async () => {
+  it('follows `retention` of the configuration when no flag is given', async () => {
     const old = { deadAt: "now() - interval '31 days'" };
     await plantDeadTask(main.pool, 'mine', { ...old, name: 'shop.x' });
     await plantDeadTask(main.pool, 'other', { ...old, name: 'bank.x' });
@@ -102,7 +102,7 @@ describe('purge', () => {
     expect(json<JsonError>(without.stderr).error.code).toBe('ERR_OPTIONS_CONFLICT');
   });
 
-  it('is done by a resurrector, in outboxes elsewhere too', async () => {
+  it('is done by a resurrector, also in other outboxes', async () => {
     const old = { deadAt: "now() - interval '31 days'" };
     await plantDeadTask(main.pool, 'worker', old);
     await plantRelayLetter(main.pool, 'relay', old);
@@ -124,7 +124,7 @@ describe('purge', () => {
 });
 
 describe('retry', () => {
-  it('brings back all that match, and skips those whose time is over', async () => {
+  it('revives all letters that match, and skips expired ones', async () => {
     await plantDeadTask(main.pool, 'a', { name: 'shop.a' });
     await plantRelayLetter(main.pool, 'b', { name: 'shop.b' });
     await plantDeadTask(main.pool, 'late', { name: 'shop.c', expiresAt: "now() - interval '1 s'" });
@@ -147,14 +147,14 @@ describe('retry', () => {
     expect(none).toMatchObject({ code: 0, stdout: '0 wait again\n' });
   });
 
-  it('begins with the oldest and stops at the limit', async () => {
+  it('starts with the oldest and stops at the limit', async () => {
     for (const [index, id] of ['c', 'a', 'b'].entries())
       await plantDeadTask(main.pool, id, { deadAt: `now() - interval '${index} min'` });
     await letters('retry', '--all', '--limit', '2');
     expect(await listed()).toEqual(['c worker']);
   });
 
-  it('keeps the id, the bytes and the options, and tells of it in the history', async () => {
+  it('keeps id, bytes and options, and is recorded in the history', async () => {
     const options = '{"headers":{"traceparent":"00-abc"}}';
     await plantRelayLetter(main.pool, 'kept', { options });
     expect((await letters('retry', 'kept')).stdout).toBe('kept waits again\n');
@@ -170,8 +170,8 @@ describe('retry', () => {
   });
 });
 
-describe('an outbox elsewhere', () => {
-  it('shows its letters and those of the workers in one list, and each is retried where it died', async () => {
+describe('an outbox in another database', () => {
+  it('lists its letters together with those of the workers, and each is retried in the store where it died', async () => {
     await plantRelayLetter(crm.pool, 'of-crm', { deadAt: "now() - interval '1 min'" });
     await plantDeadTask(main.pool, 'of-worker');
     await plantRelayLetter(main.pool, 'of-main');
@@ -194,7 +194,7 @@ describe('an outbox elsewhere', () => {
 describe('redacted copies', () => {
   const redacted = { args: '["***"]', kwargs: '{}' };
 
-  it('are all that is shown, of relay and worker', async () => {
+  it('are the only thing shown, of letters of the relay and of the worker', async () => {
     await plantRelayLetter(main.pool, 'relay', { redacted });
     const body = '[["secret"],{},null]';
     await plantDeadTask(main.pool, 'worker', { body, options: JSON.stringify({ redacted }) });
@@ -224,7 +224,7 @@ describe('a purge and a retry of the same letter', () => {
   const rows = async (table: string): Promise<number | null> =>
     (await main.pool.query(`select 1 from ${table}`)).rowCount;
 
-  it('end as a purge when that came first', async () => {
+  it('end as a purge when the purge came first', async () => {
     await plant();
     const [purging, reviving] = [await main.pool.connect(), await main.pool.connect()];
     try {
@@ -248,7 +248,7 @@ describe('a purge and a retry of the same letter', () => {
     expect([await rows('outlast_outbox'), await rows('outlast_dead_letter')]).toEqual([0, 0]);
   });
 
-  it('end as a retry when that came first, and the purge does not wait for it', async () => {
+  it('end as a retry when the retry came first, and the purge does not wait for it', async () => {
     await plant();
     const reviving = await main.pool.connect();
     try {

@@ -77,7 +77,7 @@ async function insertRow(columns: Readonly<Record<string, string>>): Promise<voi
 }
 
 describe('doctor', () => {
-  it('finds nothing where nothing is wrong', async () => {
+  it('finds nothing where everything is healthy', async () => {
     const seen = await examine();
     expect(seen).toMatchObject({ code: 0, status: 'ok' });
     expect(notOk(seen)).toEqual([]);
@@ -104,7 +104,7 @@ describe('doctor', () => {
     expect(text.stdout).toMatch(/all is well\n$/);
   });
 
-  it('names who holds a snapshot that keeps vacuum from its work', async () => {
+  it('names the session that holds a snapshot and blocks vacuum', async () => {
     const holder = new Client({ connectionString: database.url, application_name: 'reporting' });
     await holder.connect();
     try {
@@ -118,7 +118,7 @@ describe('doctor', () => {
       expect(seen.checks['snapshots']?.details).toMatchObject({
         holders: [{ id: String(pid), application: 'reporting', state: 'idle in transaction' }],
       });
-      // Held for seconds, it is nobody's problem by the default of five minutes.
+      // Held for seconds only: no problem under the default of five minutes.
       expect((await examine()).code).toBe(0);
     } finally {
       await holder.query('rollback');
@@ -127,7 +127,7 @@ describe('doctor', () => {
     expect((await examine('--max-transaction-age', '0')).checks['snapshots']?.status).toBe('ok');
   });
 
-  it('sees that autovacuum is off for a table, and says how to turn it on', async () => {
+  it('detects that autovacuum is off for a table, and shows how to turn it on', async () => {
     await database.pool.query('alter table outlast_task set (autovacuum_enabled = off)');
     const seen = await examine();
     expect(seen.code).toBe(6);
@@ -138,7 +138,7 @@ describe('doctor', () => {
     expect((await examine()).code).toBe(0);
   });
 
-  it('advises a threshold where somebody took ours away, which wakes nobody', async () => {
+  it('advises a vacuum threshold where ours was removed, and still exits with 0', async () => {
     await database.pool.query('alter table outlast_outbox reset (autovacuum_vacuum_threshold)');
     const seen = await examine();
     expect(seen).toMatchObject({ code: 0, status: 'ok' });
@@ -147,13 +147,13 @@ describe('doctor', () => {
     expect(notOk(await examine())).toEqual([]);
   });
 
-  it('counts dead rows beside living ones', async () => {
+  it('reports dead rows together with live ones', async () => {
     const { pool } = database;
     await pool.query('alter table outlast_outbox set (autovacuum_enabled = off)');
     for (let row = 0; row < 30; row++) await insertRow({});
     await pool.query('delete from outlast_outbox');
     await until(async () => {
-      // The server tells its own statistics with a delay.
+      // The server publishes its own statistics with a delay.
       await pool.query('select pg_stat_force_next_flush()').catch(() => undefined);
       const { rows } = await pool.query<{ dead: string }>(
         `select n_dead_tup as dead from pg_stat_user_tables where relname = 'outlast_outbox'`,
@@ -167,7 +167,7 @@ describe('doctor', () => {
     await pool.query('alter table outlast_outbox reset (autovacuum_enabled)');
   });
 
-  it('counts rows that wait for a newer relay, as stats and the list do', async () => {
+  it('counts rows that need a newer relay, as stats and the list do', async () => {
     await insertRow({ schema_version: '99', task_id: `'future'` });
     const seen = await examine();
     expect(seen.code).toBe(6);
@@ -180,7 +180,7 @@ describe('doctor', () => {
     expect(list.stdout).toMatch(/^future .* unsupported /m);
   });
 
-  it('sees rows that have been due for too long', async () => {
+  it('detects rows that have been due for too long', async () => {
     await insertRow({ available_at: `now() - interval '10 min'` });
     const seen = await examine();
     expect(seen.code).toBe(6);
@@ -189,7 +189,7 @@ describe('doctor', () => {
     expect(notOk(await examine('--max-pending-age', '1h'))).toEqual([]);
   });
 
-  it('sees claims whose relay is gone', async () => {
+  it('detects claims of dead relays', async () => {
     const claimed = { state: `'claimed'`, claim_token: `'t'`, claimed_by: `'relay:gone'` };
     await insertRow({ ...claimed, claimed_until: `now() + interval '1 h'`, updated_at: 'now()' });
     expect(notOk(await examine())).toEqual([]);
@@ -198,7 +198,7 @@ describe('doctor', () => {
     expect(notOk(await examine())).toEqual(['claims problem']);
   });
 
-  it('sees what a dead worker left, and follow-ups that nobody sent', async () => {
+  it('detects tasks of dead workers, and follow-ups that were not sent', async () => {
     await database.pool.query(
       `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
        values ('w1', 'p1', 'h', 1, 5000, now() - interval '5 min')`,
@@ -215,7 +215,7 @@ describe('doctor', () => {
     expect(seen.checks['recovery']?.details).toEqual({ orphans: 1, follow_ups: 1 });
   });
 
-  it('names chords that wait for too long; where a part failed, a dead letter says so already', async () => {
+  it('names chords that have been open for too long; those with a failed part have a dead letter already', async () => {
     await database.pool.query(
       `insert into outlast_chord_part (group_id, place, size, task_id, result, joined_at) values
          ('failed', 0, 2, 't', null, now() - interval '2 days'), ('young', 0, 2, 't', '1', now())`,
@@ -233,14 +233,14 @@ describe('doctor', () => {
     expect(shorter.checks['chords']?.message).toContain('silent (1 of 2)');
   });
 
-  it('tells of keys that are parked behind a dead letter', async () => {
+  it('reports ordering keys that are parked behind a dead letter', async () => {
     await plantRelayLetter(database.pool, 'parker', { orderingKey: 'customer-1' });
     const seen = await examine();
     expect(seen.code).toBe(0);
     expect(notOk(seen)).toEqual(['ordering advice']);
   });
 
-  it('says that a user may not see the transactions of others', async () => {
+  it('reports that a user may not see the transactions of others', async () => {
     const role = `doctor_${process.pid}`;
     const { pool } = database;
     await pool.query(`create role ${role} login`);
@@ -264,7 +264,7 @@ describe('doctor', () => {
     }
   });
 
-  it('measures the clock of this process against the server, whatever the way between takes', async () => {
+  it('measures the clock of this process against the server, without the network delay', async () => {
     const db = await PgDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 30_000 });
     const clockBy = async (skewMs: number) => {
       const nowMs = (): number => Date.now() + skewMs;
@@ -282,7 +282,7 @@ describe('doctor', () => {
     }
   });
 
-  it('exits with 6 where the tables are missing, older or of a version it cannot work with', async () => {
+  it('exits with 6 where the tables are missing, older or of an incompatible version', async () => {
     const empty = await withDatabase('doctor_empty');
     const env = { OUTLAST_DATABASE_URL: empty.url };
     try {
@@ -309,7 +309,7 @@ describe('doctor', () => {
     }
   });
 
-  it('exits with 5 where a database does not answer, and still looks at the others', async () => {
+  it('exits with 5 where a database does not answer, and still checks the others', async () => {
     project.write(
       'two.config.mjs',
       `export default { outboxes: { crm: { database: 'postgres://u:hunter2@127.0.0.1:1/x' } } };`,
@@ -329,7 +329,7 @@ describe('doctor', () => {
     expect(alone.stdout).not.toContain('database server');
   });
 
-  it('repeats what is strange about the configuration', async () => {
+  it('repeats the warnings about the configuration', async () => {
     project.write('odd.config.mjs', `export default { resurrector: { interval: '1m' } };`);
     const ended = await project.run('doctor', '--config', 'odd.config.mjs');
     expect(ended.code).toBe(0);
@@ -338,7 +338,7 @@ describe('doctor', () => {
 });
 
 describe('an embedded database', () => {
-  it('that is not there is a problem, and is not made by looking', async () => {
+  it('that does not exist is a problem, and is not created by the check', async () => {
     const embedded = new CliProject();
     try {
       const ended = await embedded.run('doctor', '--json');
@@ -350,7 +350,7 @@ describe('an embedded database', () => {
     }
   });
 
-  it('is looked at without what only a server has', async () => {
+  it('is checked without the checks that need a server', async () => {
     const db = await openPGliteDatabase({ memory: true });
     try {
       await migrate(db);

@@ -37,7 +37,7 @@ afterAll(async () => {
 const verb = (...args: string[]) => project.run('idempotency', ...args, '--json');
 const code = (stderr: string): string => json<JsonError>(stderr).error.code;
 
-/** A key that this task has, for longer than a task that was begun can be unknown. */
+/** A key that this task holds, for longer than a begun task can be unknown. */
 async function held(key: string, id: string): Promise<void> {
   await database.pool.query(
     `insert into outlast_idempotency (key, state, task_id, epoch, digest, held_at, waiters)
@@ -47,7 +47,7 @@ async function held(key: string, id: string): Promise<void> {
 }
 
 describe('idempotency', () => {
-  it('shows a result and forgets it, so that the next one runs', async () => {
+  it('shows a result and deletes it, so that the next task runs', async () => {
     const import7 = (rows: number) => outlast.idempotencyLock('import-7', '1h', () => ({ rows }));
     expect(await import7(3)).toEqual({ rows: 3 });
     expect(await import7(4)).toEqual({ rows: 3 });
@@ -67,7 +67,7 @@ describe('idempotency', () => {
     expect(await import7(5)).toEqual({ rows: 5 });
   });
 
-  it('leaves a key alone whose holder is alive, unless forced', async () => {
+  it('keeps a key whose holder is alive, unless forced', async () => {
     const { id } = await outlast.push(task('shop.other'));
     await held('shop.pay#alive', id);
     const shown = json((await verb('show', 'shop.pay#alive')).stdout);
@@ -85,7 +85,7 @@ describe('idempotency', () => {
     expect((await verb('reset', 'shop.pay#orphan')).code).toBe(0);
   });
 
-  it('leaves free-standing code alone for as long as its lease', async () => {
+  it('keeps the key of a running idempotencyLock until its lease ends', async () => {
     const [started, end] = [gate(), gate()];
     const running = outlast.idempotencyLock('import-8', '1h', async () => {
       started.open();
@@ -97,29 +97,32 @@ describe('idempotency', () => {
     await running;
   });
 
-  it('finds the key of a call as a worker does', async () => {
+  it('derives the key of a call as a worker does', async () => {
     const show = async (...args: string[]) => {
       const { stderr, code: exit } = await verb('show', ...args);
       return { exit, message: json<JsonError>(stderr).error.message };
     };
     const refund = await show('--task', 'shop.refund', '--input', '{"order":"17"}');
-    expect(refund).toEqual({ exit: 3, message: 'nobody has the key shop.refund#17' });
+    expect(refund).toEqual({ exit: 3, message: 'no task has the key shop.refund#17' });
     const pay = await show('--task', 'shop.pay', '--input', '{"cents":5,"order":"17"}');
-    expect(pay.message).toMatch(/^nobody has the key shop\.pay#[0-9a-f]{64}$/);
+    expect(pay.message).toMatch(/^no task has the key shop\.pay#[0-9a-f]{64}$/);
     expect(await show('--task', 'shop.pay', '--input', '{"order":"17","cents":5}')).toEqual(pay);
     expect((await show('--task', 'shop.plain', '--input', '{}')).exit).toBe(2);
     expect((await show('key', '--task', 'shop.pay')).exit).toBe(2);
   });
 
-  it('forgets effects in every database that may have them, also under a key that nobody knows any more', async () => {
-    const [orders, keys] = [await migratedDatabase('cli_idempotency_orders'), ['here', 'apart']];
+  it('deletes effects in every database that may have them, even under a key that no store knows any more', async () => {
+    const [orders, keys] = [
+      await migratedDatabase('cli_idempotency_orders'),
+      ['here', 'elsewhere'],
+    ];
     onTestFinished(() => orders.dispose());
     const config = `export default { outboxes: { orders: { database: '${orders.url}' } } };`;
-    const apart = new CliProject(
+    const elsewhere = new CliProject(
       { 'outlast.config.js': config },
       { OUTLAST_DATABASE_URL: database.url },
     );
-    onTestFinished(() => apart.dispose());
+    onTestFinished(() => elsewhere.dispose());
     const text = `insert into outlast_effect_key (key_hash, origin, ends_at) values ($1, 'task', now() + interval '1 hour')`;
     const left = async (): Promise<number[]> =>
       await Promise.all(
@@ -130,12 +133,12 @@ describe('idempotency', () => {
         }),
       );
     await database.pool.query(text, [keyHash('shop.pay#here')]);
-    await orders.pool.query(text, [keyHash('shop.pay#apart')]);
+    await orders.pool.query(text, [keyHash('shop.pay#elsewhere')]);
     expect(await left()).toEqual([1, 1]);
     for (const key of keys)
-      expect((await apart.run('idempotency', 'reset', `shop.pay#${key}`)).code).toBe(0);
+      expect((await elsewhere.run('idempotency', 'reset', `shop.pay#${key}`)).code).toBe(0);
     expect(await left()).toEqual([0, 0]);
-    const gone = await apart.run('idempotency', 'reset', 'shop.pay#apart', '--json');
+    const gone = await elsewhere.run('idempotency', 'reset', 'shop.pay#elsewhere', '--json');
     expect([gone.code, code(gone.stderr)]).toEqual([3, 'ERR_NOT_FOUND']);
   });
 });

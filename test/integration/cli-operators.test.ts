@@ -23,7 +23,7 @@ describe('outbox list', () => {
     readonly next: string | null;
   }
 
-  it('shows what waits, oldest first, page by page', async () => {
+  it('shows pending rows, oldest first, page by page', async () => {
     for (const id of ['o1', 'o2', 'o3'])
       await project.run('send', 'py.any', '--id', id, '--args', '["secret"]');
     const first = json<Page>(
@@ -49,7 +49,7 @@ describe('outbox list', () => {
     expect(text.stdout).not.toContain('secret');
   });
 
-  it('says that there is nothing, and refuses a cursor that no page gave', async () => {
+  it('reports that there are no rows, and refuses a cursor that no page returned', async () => {
     await project.run('relay', '--drain');
     const empty = await project.run('outbox', 'list');
     expect(empty).toMatchObject({ code: 0, stdout: '', stderr: 'the outbox is empty\n' });
@@ -60,7 +60,7 @@ describe('outbox list', () => {
 });
 
 describe('admission', () => {
-  it('shows every key with what is left, held, waiting and refused', async () => {
+  it('shows every key with its available, held, waiting and rejected counts', async () => {
     expect(await project.run('admission')).toMatchObject({
       code: 0,
       stderr: 'no limit was asked for yet\n',
@@ -89,7 +89,7 @@ describe('admission', () => {
     expect(text.stdout).toMatch(/tenant:a +79 in 60 s, burst 20 +20 +1 of 3 +0 +7/);
   });
 
-  it('says that nothing new comes in while Redis is nearly full', async () => {
+  it('reports that nothing is admitted while Redis is nearly full', async () => {
     const server = await startRedis();
     onTestFinished(() => server.dispose());
     const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: server.url };
@@ -115,7 +115,7 @@ describe('admission', () => {
 });
 
 describe('config show', () => {
-  it('tells every setting with its source, and no secret', async () => {
+  it('shows every setting with its source, and no secret', async () => {
     project.write(
       'shown.config.mjs',
       `export default {

@@ -35,7 +35,7 @@ async function rowOf(id: string): Promise<OutboxRow | undefined> {
   return rows[0];
 }
 
-/** Puts an ended task where a worker would have left it. */
+/** Puts an ended task into the state that a worker would leave. */
 async function plant(
   id: string,
   ending: { result?: string; dead?: string; name?: string; at?: string },
@@ -62,7 +62,7 @@ async function plant(
   );
 }
 
-/** Puts a row where the relay would have left it after its last attempt. */
+/** Puts a row into the state that the relay would leave after its last attempt. */
 async function plantRelayLetter(id: string, why: string, at: string): Promise<void> {
   await database.pool.query(
     `insert into outlast_dead_letter (task_id, version, task_name, queue, priority, args, kwargs, embed,
@@ -78,7 +78,7 @@ async function plantRelayLetter(id: string, why: string, at: string): Promise<vo
 const CONTROL = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/;
 
 describe('send', () => {
-  it('keeps arguments to the letter', async () => {
+  it('keeps arguments byte for byte', async () => {
     const args = '[1.0, 12345678901234567890, "a\\u0000b\\ud800", 1e400]';
     const kwargs = '{"price": 10.50, "big": -98765432109876543210, "a_b": {"cD": null}}';
     const sent = await project.run('send', 'py.any', '--args', args, '--kwargs', kwargs);
@@ -87,7 +87,7 @@ describe('send', () => {
     expect(await rowOf(sent.stdout.trim())).toMatchObject({ args, kwargs, queue: 'default' });
   });
 
-  it('takes queue, id, countdown and expiry', async () => {
+  it('accepts queue, id, countdown and expiry', async () => {
     const flags = ['--queue', 'vip', '--id', 'mine', '--countdown', '600', '--expires', '20m'];
     const sent = await project.run('send', 'shop.order', '--kwargs', '{"orderId":"1"}', ...flags);
     expect(sent).toMatchObject({ code: 0, stdout: 'mine\n', stderr: '' });
@@ -95,7 +95,7 @@ describe('send', () => {
     expect(await rowOf('mine')).toMatchObject({ queue: 'vip', waits: true, span: 600 });
   });
 
-  it('takes an instant to begin at', async () => {
+  it('accepts an instant as eta', async () => {
     const eta = '2999-01-01T00:00:00.000Z';
     const sent = await project.run('send', 'shop.skip', '--eta', eta, '--json');
     const { id, is_new: isNew } = json<{ id: string; is_new: boolean }>(sent.stdout);
@@ -103,7 +103,7 @@ describe('send', () => {
     expect((await rowOf(id))?.eta?.toISOString()).toBe(eta);
   });
 
-  it('says that the same id with the same input is the same task, and refuses other input', async () => {
+  it('reports the same id with the same input as the same task, and refuses other input', async () => {
     const send = (orderId: string) =>
       project.run('send', 'shop.echo', '--id', 'twice', '--args', `["${orderId}"]`, '--json');
     expect(json((await send('1')).stdout)).toEqual({ id: 'twice', is_new: true });
@@ -133,7 +133,7 @@ describe('send', () => {
     expect(error.hint).not.toBe('');
   });
 
-  it('lists every complaint of the schema', async () => {
+  it('lists every issue that the schema reports', async () => {
     const args = ['send', 'shop.order', '--kwargs', '{"orderId": 5, "cents": "x"}'];
     const { stderr } = await project.run(...args);
     expect(stderr).toMatch(/orderId[^]*also at `cents`/);
@@ -143,7 +143,7 @@ describe('send', () => {
     expect(issues.error.issues.map(({ path }) => path)).toEqual(['orderId', 'cents']);
   });
 
-  it('ends though a module of the user keeps a connection open', async () => {
+  it('exits even if a module of the user keeps a connection open', async () => {
     const stubborn = new CliProject(
       {
         'outlast.config.mjs': `export default { tasks: ['./handlers.mjs'] };`,
@@ -157,7 +157,7 @@ describe('send', () => {
 });
 
 describe('relay', () => {
-  it('moves one batch with --once and the rest with --drain, but nothing that is not due', async () => {
+  it('moves one batch with --once and the rest with --drain, but no row that is not due', async () => {
     await database.pool.query('delete from outlast_outbox');
     for (const id of ['r1', 'r2', 'r3']) await project.run('send', 'py.any', '--id', id);
     await project.run('send', 'py.any', '--id', 'later', '--countdown', '1h');
@@ -179,12 +179,12 @@ describe('result', () => {
     expect(json(ended.stdout)).toMatchObject({ id: 'w1', state: 'pending', result: null });
   });
 
-  it('of a task nobody knows exits with 3', async () => {
+  it('of an unknown task exits with 3', async () => {
     expect(await project.run('result', 'nobody')).toMatchObject({ code: 3, stdout: 'unknown\n' });
     expect((await project.run('result', 'nobody', '--json')).code).toBe(3);
   });
 
-  it('is printed as the handler gave it, with every digit and every key', async () => {
+  it('is printed as the handler returned it, with every digit and every key', async () => {
     const result =
       '{"n":12345678901234567890,"f":0.1,"camelCase":{"snake_case":"a\\u0000\\ud800"}}';
     await plant('done-1', { result });
@@ -195,7 +195,7 @@ describe('result', () => {
     expect(json(asJson.stdout)).toMatchObject({ id: 'done-1', state: 'done', ending: 'done' });
   });
 
-  it('of a failed task exits with 1 and tells why', async () => {
+  it('of a failed task exits with 1 and prints the reason', async () => {
     await plant('dead-1', { dead: 'no such customer' });
     const ended = await project.run('result', 'dead-1');
     expect(ended).toMatchObject({ code: 1, stdout: 'dead: no such customer\n' });
@@ -209,7 +209,7 @@ describe('result', () => {
 });
 
 describe('stats', () => {
-  it('counts by state and queue, for people and machines', async () => {
+  it('counts by state and queue, as a table and as JSON', async () => {
     await database.pool.query('delete from outlast_outbox; delete from outlast_task');
     await project.run('send', 'py.any', '--queue', 'vip', '--id', 's1');
     await project.run('relay', '--drain');
@@ -250,7 +250,7 @@ describe('stats', () => {
     expect(text).toMatch(/^chords +open 1 +oldest \d+\.\d s$/m);
   });
 
-  it('end quietly when their reader has gone', async () => {
+  it('ends without an error when its reader has closed the pipe', async () => {
     const started = project.start(['stats', '--json']);
     started.child.stdout?.destroy();
     expect(await started.ended).toMatchObject({ code: 0, stderr: '' });
@@ -273,7 +273,7 @@ describe('dead letters', () => {
     readonly next: string | null;
   }
 
-  it('of both kinds are listed in pages, newest first, none twice and none left out', async () => {
+  it('of both kinds are listed in pages, newest first, each exactly once', async () => {
     const seen: string[] = [];
     let cursor: readonly string[] = [];
     for (;;) {
@@ -288,7 +288,7 @@ describe('dead letters', () => {
     expect(seen).toEqual(['d4 worker', 'd3 relay', 'd2 worker', 'd1 worker', 'd0 relay']);
   });
 
-  it('are a table for people, with the cursor of the next page', async () => {
+  it('are a table for terminals, with the cursor of the next page', async () => {
     const { code, stdout, stderr } = await project.run('dead-letters', 'list', '--limit', '2');
     expect(code).toBe(0);
     expect(stdout).toMatch(/^ID +NAME +QUEUE +WHERE +REASON +DEAD_AT +ERROR\nd4 /);
@@ -296,7 +296,7 @@ describe('dead letters', () => {
     expect(stderr).toContain("more: --cursor '2026-01-01T00:00:00.123456Z d3'");
   });
 
-  it('refuse a cursor that no page gave', async () => {
+  it('refuse a cursor that no page returned', async () => {
     for (const cursor of ['junk', '2026-99-01T00:00:00Z x', "2026-01-01T00:00:00Z'; drop table"]) {
       const ended = await project.run('dead-letters', 'list', '--cursor', cursor, '--json');
       expect(ended).toMatchObject({ code: 2, stdout: '' });
@@ -342,7 +342,7 @@ describe('dead letters', () => {
     expect(error).toBe('newest \u001b[31mred\u0007\u009b2J\nnext');
   });
 
-  it('come back once, each where it died', async () => {
+  it('are retried once, each in the store where it died', async () => {
     const back = await project.run('dead-letters', 'retry', 'd1', 'd3', '--json');
     expect(back.code).toBe(0);
     expect(json(back.stdout)).toEqual({
@@ -360,7 +360,7 @@ describe('dead letters', () => {
     expect(partly.stdout).toBe('d2 waits again\nd1 is not dead (any more)\nnobody is not known\n');
   });
 
-  it('that nobody knows exit with 3', async () => {
+  it('that do not exist exit with 3', async () => {
     const retried = await project.run('dead-letters', 'retry', 'nobody');
     expect(retried).toMatchObject({ code: 3, stdout: 'nobody is not known\n' });
     const shown = await project.run('dead-letters', 'show', 'nobody', '--json');

@@ -24,7 +24,7 @@ afterAll(async () => {
   await Promise.all(databases.map(database => database.drop()));
 });
 
-/** A database of its own, and the environment that names it. */
+/** A separate database, and the environment that names it. */
 async function setup(): Promise<{ url: string; env: { OUTLAST_DATABASE_URL: string } }> {
   const database = await withDatabase('cli');
   databases.push(database);
@@ -80,7 +80,7 @@ describe('help', () => {
     expect(stdout).toContain('3 not found  4 conflict  5 unreachable');
   });
 
-  it('of every verb names its flags and those that all have', () => {
+  it('of every verb lists its own flags and the common ones', () => {
     for (const [verb, { code, stdout, stderr }] of helps) {
       expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
       expect(stdout).toContain(`Usage: outlast ${verb} [options]`);
@@ -98,7 +98,7 @@ describe('help', () => {
     },
   );
 
-  it('is printed to stderr and is an error where nothing was asked', async () => {
+  it('goes to stderr with exit code 2 when no verb is given', async () => {
     for (const args of [[], ['dead-letters']]) {
       const { code, stdout, stderr } = await project.run(...args);
       expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -106,7 +106,7 @@ describe('help', () => {
     }
   });
 
-  it('has a version beside it', async () => {
+  it('is complemented by --version', async () => {
     const { version } = (await import('../../package.json', { with: { type: 'json' } })).default;
     expect(await project.run('--version')).toMatchObject({ code: 0, stdout: `${version}\n` });
   });
@@ -136,7 +136,7 @@ describe('a wrong command line', () => {
     [['result', 'an id'], 'task id "an id" is not allowed'],
     [['result', 'id', '--wait', 'soon'], '--wait is "soon"'],
     [['stats', '--config', 'nowhere.mjs'], 'nowhere.mjs does not exist'],
-  ] as const)('%j exits with 2 and says what is wrong', async (args, says) => {
+  ] as const)('%j exits with 2 and names the mistake', async (args, says) => {
     const { code, stdout, stderr } = await project.runWith(
       { OUTLAST_DATABASE_URL: postgresUrl() },
       ...args,
@@ -160,7 +160,7 @@ describe('a wrong command line', () => {
 });
 
 describe('a database', () => {
-  it('of an unknown kind is a usage error, and its password is in no output', async () => {
+  it('of an unknown kind is a usage error that does not show its password', async () => {
     const env = { OUTLAST_DATABASE_URL: 'mongodb://app:hunter2@db.example/shop' };
     for (const more of [[], ['--json']]) {
       const { code, stdout, stderr } = await project.runWith(env, 'stats', ...more);
@@ -171,7 +171,7 @@ describe('a database', () => {
     }
   });
 
-  it('that does not answer exits with 5, and its password is in no output', async () => {
+  it('that does not answer exits with 5 without showing its password', async () => {
     const env = { OUTLAST_DATABASE_URL: 'postgres://app:hunter2@127.0.0.1:1/shop' };
     const { code, stdout, stderr } = await project.runWith(env, 'stats', '--json');
     expect({ code, stdout }).toEqual({ code: 5, stdout: '' });
@@ -180,7 +180,7 @@ describe('a database', () => {
     expect(stderr).not.toContain('hunter2');
   });
 
-  it('that is not there on the server exits with 5 and names it', async () => {
+  it('that does not exist on the server exits with 5 and is named', async () => {
     const url = new URL(postgresUrl());
     url.pathname = '/no_such_database';
     const ended = await project.runWith({ OUTLAST_DATABASE_URL: url.href }, 'stats');
@@ -188,7 +188,7 @@ describe('a database', () => {
     expect(ended.stderr).toContain('no_such_database');
   });
 
-  it('that this user may not read exits with 8 and no stack', async () => {
+  it('that this user may not read exits with 8 and without a stack trace', async () => {
     const { url, env } = await setup();
     await project.runWith(env, 'migrate');
     const role = `cli_guest_${process.pid}`;
@@ -205,7 +205,7 @@ describe('a database', () => {
     }
   });
 
-  it('is read from --env-file, where the environment has none', async () => {
+  it('is read from --env-file unless the environment has one', async () => {
     const { url } = await setup();
     project.write('production.env', `OUTLAST_DATABASE_URL=${url}\n`);
     const ended = await project.run('migrate', '--env-file', 'production.env', '--json');
@@ -219,7 +219,7 @@ describe('a database', () => {
     expect(missing.stderr).toContain('ERR_CONFIG_LOAD');
   });
 
-  it('in a folder is not made by a command that only looks', async () => {
+  it('in a folder is not created by a read-only command', async () => {
     const { code, stderr } = await project.run('stats', '--json');
     expect(code).toBe(1);
     expect(json<JsonError>(stderr).error.code).toBe('ERR_SCHEMA_MISSING');
@@ -228,7 +228,7 @@ describe('a database', () => {
 });
 
 describe('migrate', () => {
-  it('makes the tables, and finds nothing to do the second time', async () => {
+  it('creates the tables, and has nothing to do the second time', async () => {
     const { env } = await setup();
     const before = await project.runWith(env, 'stats', '--json');
     expect(before).toMatchObject({ code: 1, stdout: '' });
@@ -245,7 +245,7 @@ describe('migrate', () => {
     expect((await project.runWith(env, 'stats')).code).toBe(0);
   });
 
-  it('is done once by many who start at the same time', async () => {
+  it('is applied once by several processes that start at the same time', async () => {
     const { env } = await setup();
     const all = await Promise.all([1, 2, 3].map(() => project.runWith(env, 'migrate', '--json')));
     expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
@@ -253,7 +253,7 @@ describe('migrate', () => {
     expect(applied).toEqual(ALL);
   });
 
-  it('prints SQL that makes the same database by hand, statement by statement', async () => {
+  it('prints SQL that creates the same database by hand, statement by statement', async () => {
     const { url, env } = await setup();
     const { code, stdout, stderr } = await project.run('migrate', '--print');
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
@@ -265,7 +265,7 @@ describe('migrate', () => {
     expect((await project.runWith(env, 'relay', '--drain')).stdout).toBe('moved 1\n');
   });
 
-  it('of a newer version is refused where that broke something, by every verb', async () => {
+  it('of a newer breaking version makes every verb refuse the database', async () => {
     const { url, env } = await setup();
     await project.runWith(env, 'migrate');
     const newer = (breaking: boolean): string =>
@@ -286,7 +286,7 @@ describe('migrate', () => {
     }
   });
 
-  it('makes an embedded database, which the next command finds', async () => {
+  it('creates an embedded database that the next command finds', async () => {
     const embedded = new CliProject();
     try {
       expect(await embedded.run('migrate')).toMatchObject({ code: 0, stderr: '' });

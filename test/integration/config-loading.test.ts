@@ -19,7 +19,7 @@ import { node22Path } from '../support/servers.ts';
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const DIST = join(ROOT, 'dist');
 const NODE22 = node22Path();
-/** These tests tell Nodes apart by what they do with TypeScript, whichever one runs them. */
+/** These tests distinguish Node versions by what they do with TypeScript, whichever one runs the tests. */
 const strips = Boolean((process.features as { typescript?: unknown }).typescript);
 
 const made: string[] = [];
@@ -78,11 +78,11 @@ interface Project {
 interface Kind {
   /** False: neither the project nor Outlast has jiti. */
   readonly jiti?: boolean;
-  /** Where the command is typed. */
+  /** The working directory of the command. */
   readonly cwd?: string;
 }
 
-/** A project in a folder of its own, with Outlast installed as a link to what was built. */
+/** A project in its own folder, with Outlast installed as a link to the build. */
 function setup(files: Readonly<Record<string, string>>, kind: Kind = {}): Project {
   const folder = realpathSync(mkdtempSync(join(tmpdir(), 'outlast-load-')));
   made.push(folder);
@@ -94,7 +94,7 @@ function setup(files: Readonly<Record<string, string>>, kind: Kind = {}): Projec
   const outlast = join(folder, 'node_modules/outlast');
   mkdirSync(dirname(outlast), { recursive: true });
   if (kind.jiti === false) {
-    // A copy outside the repository, so that nobody finds the repository's own jiti.
+    // A copy outside the repository, so that the repository's own jiti is not found.
     cpSync(DIST, join(outlast, 'dist'), { recursive: true });
     cpSync(join(ROOT, 'package.json'), join(outlast, 'package.json'));
   } else {
@@ -137,7 +137,7 @@ const SHARED: Readonly<Record<string, string>> = {
     export default { ${BRAND}, says: 'b', pool };`,
 };
 
-/** What Node alone does not take, three times over. */
+/** Three constructs that Node does not strip. */
 const BEYOND_STRIPPING: Readonly<Record<string, string>> = {
   'outlast.config.ts': `export default { tasks: ['./src/handlers/*'] };`,
   'src/db.ts': DB,
@@ -157,16 +157,16 @@ function expectOneCopy(seen: Seen, kind: string): void {
 }
 
 describe.runIf(!strips)('a Node that does not strip types', () => {
-  it('loads everything by jiti, with one copy of each module and of outlast', async () => {
+  it('loads everything through jiti, with one copy of each module and of outlast', async () => {
     expectOneCopy(await setup(SHARED).run(), 'jiti');
   });
 
-  it('takes enum, await using and ./db.js for db.ts by jiti', async () => {
+  it('accepts enum, await using and ./db.js for db.ts through jiti', async () => {
     const seen = await setup(BEYOND_STRIPPING).run();
     expect(seen).toMatchObject({ copies: 1, handlers: [{ says: 'red' }] });
   });
 
-  it('loads modules of a JSON config by jiti too', async () => {
+  it('loads the modules of a JSON config through jiti too', async () => {
     const { 'outlast.config.ts': _, ...files } = BEYOND_STRIPPING;
     const project = setup({ ...files, 'outlast.config.json': '{"tasks": ["./src/handlers/*"]}' });
     expect(await project.run()).toMatchObject({
@@ -175,7 +175,7 @@ describe.runIf(!strips)('a Node that does not strip types', () => {
     });
   });
 
-  it('says how to install jiti when there is none', async () => {
+  it('explains how to install jiti when it is missing', async () => {
     const project = setup(SHARED, { jiti: false });
     for (const loader of [undefined, 'jiti']) {
       const seen = await project.run({ loader });
@@ -185,13 +185,13 @@ describe.runIf(!strips)('a Node that does not strip types', () => {
     }
   });
 
-  it('does not fall back to jiti when told to load natively', async () => {
+  it('does not fall back to jiti when native loading is requested', async () => {
     const seen = await setup(SHARED).run({ loader: 'native' });
     expect(seen.code).toBe('ERR_CONFIG_LOAD');
     expect(seen.hint).toContain('--loader jiti');
   });
 
-  it('says what helps when a native config names TypeScript handlers', async () => {
+  it('explains what to do when a native config names TypeScript handlers', async () => {
     const project = setup({
       ...SHARED,
       'outlast.config.ts': '',
@@ -211,7 +211,7 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
     expectOneCopy(await setup(SHARED, { jiti: false }).run({}, NODE22), 'native');
   });
 
-  it('loads everything by jiti when told to', async () => {
+  it('loads everything through jiti when that is requested', async () => {
     expectOneCopy(await setup(SHARED).run({ loader: 'jiti' }, NODE22), 'jiti');
     const beyond = await setup(BEYOND_STRIPPING).run({ loader: 'jiti' }, NODE22);
     expect(beyond).toMatchObject({ copies: 1, handlers: [{ says: 'red' }] });
@@ -226,7 +226,7 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
       `import { Never } from '../never.ts'; export const a = null as unknown as Never;`,
     ],
     ['await using', 'export async function a() { await using b = null as never; void b; }'],
-  ])('says that %s needs --loader jiti', async (_what, text) => {
+  ])('reports that %s needs --loader jiti', async (_what, text) => {
     const files = {
       ...SHARED,
       'src/handlers/a.ts': text,
@@ -242,7 +242,7 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
     ).toEqual(['b']);
   });
 
-  it('says so for the config itself', async () => {
+  it('reports the same for the config file itself', async () => {
     const project = setup({
       'outlast.config.ts': 'enum E { A } export default { tasks: [], strict: E.A === 0 };',
     });
@@ -251,7 +251,7 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
     expect(seen.hint).toContain('--loader jiti');
   });
 
-  it('does not blame the loader for text that is no TypeScript either', async () => {
+  it('does not blame the loader for text that is not valid TypeScript', async () => {
     const seen = await setup({ 'outlast.config.ts': 'export default {{' }).run({}, NODE22);
     expect(seen.code).toBe('ERR_CONFIG_LOAD');
     expect(seen.hint).not.toContain('jiti');
@@ -261,7 +261,7 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
 describe('a config', () => {
   const HANDLER = `export const a = { ${BRAND}, says: 'a' };`;
 
-  it('is found above the working directory, with paths from its own folder', async () => {
+  it('is found above the working directory, and its paths are relative to its own folder', async () => {
     const files = {
       'outlast.config.js': `export default { tasks: ['./h/*'] };`,
       'h/a.js': HANDLER,
@@ -296,7 +296,7 @@ describe('a config', () => {
     );
   });
 
-  it('that throws is told with the cause', async () => {
+  it('that throws is reported with the cause', async () => {
     const seen = await setup({
       'outlast.config.js': `throw new Error('no database for you');`,
     }).run();
@@ -314,7 +314,7 @@ describe('a config', () => {
     expect((await project.run()).handlers).toMatchObject([{ says: 'a', exportName: 'a' }]);
   });
 
-  it('behind a link is the one its handlers import', async () => {
+  it('behind a symbolic link is the same module that its handlers import', async () => {
     const project = setup(SHARED);
     symlinkSync(project.folder, join(project.folder, 'link'));
     const seen = await project.run({ cwd: join(project.folder, 'link') });
@@ -329,7 +329,7 @@ describe('a config', () => {
 describe('handlers', () => {
   const CONFIG = { 'outlast.config.js': `export default { tasks: ['./h/*'] };` };
 
-  it('are taken from every export, once each, in the order of files and names', async () => {
+  it('are collected from every export, once each, ordered by file and name', async () => {
     const project = setup({
       ...CONFIG,
       'h/b.js': `
@@ -350,7 +350,7 @@ describe('handlers', () => {
     ]);
   });
 
-  it('in a module that does not load are told with file and cause', async () => {
+  it('in a module that does not load are reported with file and cause', async () => {
     const project = setup({ ...CONFIG, 'h/a.js': `throw new Error('no mail for you');` });
     expect(await project.run()).toMatchObject({
       code: 'ERR_HANDLER_NOT_LOADABLE',
@@ -359,7 +359,7 @@ describe('handlers', () => {
     });
   });
 
-  it('are found again by a child that is handed the choice as data', async () => {
+  it('are found again by a child process that gets the loader choice as data', async () => {
     const project = setup(SHARED);
     const { config, loader, handlers } = await project.run({ loader: 'jiti' });
     const child = await project.run({ inherit: { config, loader } });

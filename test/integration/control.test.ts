@@ -41,7 +41,7 @@ describe.each([
   });
   afterAll(() => relayed.dispose());
 
-  it('that is paused gives nothing away, also after a restart, while what runs ends; then it goes on', async () => {
+  it('that is paused delivers nothing, even after a restart, while running tasks finish; then it continues', async () => {
     const admin = createAdmin(outlast);
     const queue = unique('queue');
     const { broker: url } = broker() as { readonly broker?: string };
@@ -69,7 +69,7 @@ describe.each([
     await begun.opened;
     expect(await admin.queues.pause(queue)).toBe(true);
     if (isRabbit) {
-      // As long as it consumes, RabbitMQ pushes: it is paused when nobody does.
+      // RabbitMQ pushes as long as there is a consumer: the queue is paused when there is none.
       const rabbit = await RabbitInspector.connect();
       await until(async () => (await rabbit.consumers(queue)) === 0);
       await rabbit.close();
@@ -93,7 +93,7 @@ describe.each([
     await worker.stop();
   });
 
-  it('is drained by one worker that is asked to end, and the others go on', async () => {
+  it('is left by a worker that is asked to drain, and the others continue', async () => {
     const admin = createAdmin(outlast);
     const queue = unique('queue');
     const work = task(unique('work'), {
@@ -119,7 +119,7 @@ describe.each([
   });
 });
 
-describe('a queue that nobody takes from', () => {
+describe('a queue without a worker', () => {
   const queuesCheck = async (): Promise<readonly Check[]> => {
     const db = await PgDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 30_000 });
     const checkup = new PostgresCheckup(db, { isEmbedded: false, nowMs: Date.now });
@@ -128,7 +128,7 @@ describe('a queue that nobody takes from', () => {
     return checks.filter(({ name }) => name === 'queues');
   };
 
-  it('is a problem for the doctor, and in the figures; one that is paused is not', async () => {
+  it('is a problem for the doctor and shown in the stats, unless it is paused', async () => {
     const outlast = createOutlast({ database: database.url, adapter: fromPg(database.pool) });
     const queue = unique('forgotten');
     const work = task(unique('work'), { queue });
@@ -150,7 +150,7 @@ describe('a queue that nobody takes from', () => {
 });
 
 describe('the command line', () => {
-  it('lists, pauses and resumes queues, and says that there is no such worker', async () => {
+  it('lists, pauses and resumes queues, and reports an unknown worker', async () => {
     const project = new CliProject({}, { OUTLAST_DATABASE_URL: database.url });
     const queue = unique('by-hand');
     const paused = await project.run('queues', 'pause', queue, '--json');

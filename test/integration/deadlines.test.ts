@@ -24,7 +24,7 @@ afterAll(() => database.dispose());
 
 describe.each([
   ['in the database', () => ({})],
-  ['by way of RabbitMQ', () => ({ broker: { url: rabbitmqUrl(), destinations: ['queue*'] } })],
+  ['through RabbitMQ', () => ({ broker: { url: rabbitmqUrl(), destinations: ['queue*'] } })],
 ])('%s', (_, broker) => {
   let outlast: Outlast<PoolClient>;
   let relayed: RelayedOutlast;
@@ -53,7 +53,7 @@ describe.each([
     });
 
   describe('a deadline', () => {
-    it('that has passed: the task never begins, and is counted', async () => {
+    it('that has passed prevents the task from ever beginning, and is counted', async () => {
       const work = makeWork();
       const ran: unknown[] = [];
       const { tasks: before } = await createAdmin(outlast).stats();
@@ -68,7 +68,7 @@ describe.each([
       expect([cancelled, expired]).toEqual([before.cancelled, before.expired + 1]);
     });
 
-    it('is the same for what follows, on its way and in the handler', async () => {
+    it('is passed on to follow-ups, in messages and in the handler', async () => {
       const [first, second, sent] = [makeWork(), makeWork(), makeWork()];
       const deadline = new Date(Math.floor(Date.now() / 1_000) * 1_000 + 3_600_000);
       const call = chain(first.with(1, { deadline }), second);
@@ -89,7 +89,7 @@ describe.each([
       expect(inHandler).toBe(deadline.getTime());
     });
 
-    /** Of the one task that waits in a queue: when it must have begun. */
+    /** Of the one task that waits in a queue: the time by which it must have begun. */
     async function expiryIn(queue: string): Promise<number | null> {
       if (!('broker' in broker())) {
         const text = 'select expires_at from outlast_task where queue = $1';
@@ -111,7 +111,7 @@ describe.each([
     }
   });
 
-  describe('a task that is cancelled', () => {
+  describe('a cancelled task', () => {
     it.each([
       ['before it has begun', false],
       ['while it waits for another attempt', true],

@@ -88,7 +88,7 @@ async function memoryOf(redis: OwnRedis, full: boolean): Promise<void> {
   });
 }
 
-/** How often it has refused something because it is full. */
+/** How often the server has refused a command because it is full. */
 const refusals = (redis: OwnRedis): Promise<number> =>
   withRedis(redis.url, async connection => {
     const stats = String(await connection.command('info', 'errorstats'));
@@ -99,7 +99,7 @@ describe('a quorum queue with a delivery limit', () => {
   it.each([
     ['without an eta', null],
     ['with an eta', 1_500],
-  ])('drops no task %s while the ledger is full, whoever restarts', async (_, etaMs) => {
+  ])('drops no task %s while the ledger is full, whichever process restarts', async (_, etaMs) => {
     const redis = await startRedis(['--maxmemory-policy', 'noeviction']);
     onTestFinished(() => redis.dispose());
     const outlast = connect({ ledger: redis.url });
@@ -114,7 +114,7 @@ describe('a quorum queue with a delivery limit', () => {
     await memoryOf(redis, true);
     for (let n = 0; n < 12; n++) await sendAsCelery(queue, counted.name, etaMs);
     await until(async () => (await refusals(redis)) >= 4);
-    // What it held goes back once; those who come after it take nothing.
+    // What the first worker held goes back once; the workers after it take nothing.
     await first.stop();
     for (let restarts = 0; restarts < 3; restarts++) {
       const before = await refusals(redis);
@@ -130,11 +130,11 @@ describe('a quorum queue with a delivery limit', () => {
   });
 });
 
-describe('a worker without a free place', () => {
+describe('a worker without a free slot', () => {
   it.each([
     ['of another queue', 'commit'],
     ['of the same queue, acknowledged at begin', 'begin'],
-  ] as const)('keeps no message %s that another could run', async (_, ackOn) => {
+  ] as const)('holds no message %s that another worker could run', async (_, ackOn) => {
     const outlast = connect({ broker: { url: rabbitmqUrl(), ackOn } });
     const relay = await startRelay(outlast);
     onTestFinished(() => relay.stop());
@@ -156,7 +156,7 @@ describe('a worker without a free place', () => {
     onTestFinished(() => end.open());
     await outlast.push(long);
     await begun.opened;
-    // These come to the one that is full: it is the only one.
+    // These go to the full worker, because it is the only one.
     for (let n = 0; n < 3; n++) await outlast.push(short, n);
     const idle = await startWorker(outlast, { tasks, queues, concurrency: 1 });
     onTestFinished(() => idle.stop());

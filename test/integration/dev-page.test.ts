@@ -28,7 +28,7 @@ describe('the page of outlast dev', () => {
   let dev: DevProcess;
   let browser: Browser;
   let page: Page;
-  /** What a browser complains about, and what it asks others for. */
+  /** What the browser complains about, and what it requests from other hosts. */
   let complaints: string[] = [];
 
   beforeAll(async () => {
@@ -44,7 +44,7 @@ describe('the page of outlast dev', () => {
     page = await browser.newPage({ viewport: { width: 1280, height: 900 }, deviceScaleFactor });
     page.setDefaultTimeout(PATIENCE_MS);
     page.on('console', message => {
-      // A violation of the content security policy is told here too, as an error.
+      // A violation of the content security policy is reported here too, as an error.
       if (message.type() !== 'log') complaints.push(`${message.type()}: ${message.text()}`);
     });
     page.on('pageerror', error => complaints.push(error.message));
@@ -60,7 +60,7 @@ describe('the page of outlast dev', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  /** The newest task, and whether it has come to a station. */
+  /** The newest task, and whether it has reached a station. */
   const newest = (): Locator => page.locator('.task').first();
   const station = (task: Locator, label: string): Locator =>
     task.locator('.track li:not(.next)', { hasText: label });
@@ -78,20 +78,20 @@ describe('the page of outlast dev', () => {
     return task;
   }
 
-  it('says what to do while there is nothing to see', async () => {
+  it('shows instructions while there is nothing to see', async () => {
     await page.getByText('No task yet').waitFor();
     await page.locator('.worker').nth(1).waitFor();
     expect(await page.locator('.task').count()).toBe(0);
   });
 
-  it('shows nothing of an order that was rolled back', async () => {
+  it('shows nothing of a rolled-back order', async () => {
     await page.getByRole('button', { name: 'Place order, roll back' }).click();
     await page.getByText('Rolled back: no order, no task.').waitFor();
     expect(await page.locator('.task').count()).toBe(0);
     await page.getByText('No task yet').waitFor();
   });
 
-  it('shows an order on its way until it is done', async () => {
+  it('shows the progress of an order until it is done', async () => {
     // A browser that is kept waiting for six seconds finds the task done: then another one is looked at.
     const isSeen = async (task: Locator): Promise<boolean> =>
       await Promise.race([
@@ -115,7 +115,7 @@ describe('the page of outlast dev', () => {
     expect(await page.locator('[data-count="done"] dd').textContent()).toBe('1');
   });
 
-  it('shows how a task comes back whose worker was killed', async () => {
+  it('shows how a task comes back after its worker was killed', async () => {
     const failing = await placeOrder('Edsger', 'notebook', 'Declined card');
     await station(failing, 'Dead letter').waitFor();
     const task = await placeOrder('Barbara', 'lamp');
@@ -148,7 +148,7 @@ describe('the page of outlast dev', () => {
     await page.getByText('Rolled back: no order, no task.').waitFor();
   });
 
-  it('shows what people write as text', async () => {
+  it('shows text of users as text', async () => {
     const name = '<b id="injected">Mallory</b>';
     await placeOrder(name, 'teapot');
     expect(await page.locator('#injected').count()).toBe(0);
@@ -163,15 +163,15 @@ describe('the page of outlast dev', () => {
     await page.setViewportSize({ width: 1280, height: 900 });
   });
 
-  it('raises no complaint of the browser and asks nobody else', () => {
+  it('causes no browser error and requests nothing from other hosts', () => {
     expect(complaints).toEqual([]);
   });
 
-  it('says that nobody answers, and goes on by itself', async () => {
+  it('reports that the server does not answer, and recovers by itself', async () => {
     const port = new URL(dev.address).port;
     await dev.stop();
     await page.getByText('Outlast dev has stopped.').waitFor();
-    // The last picture shows how everything ended.
+    // The last picture shows the final state.
     expect(await page.locator('.worker').count()).toBe(0);
     expect(await page.locator('[data-count="running"] dd').textContent()).toBe('0');
     dev = await DevProcess.start(folder, { args: ['--port', port] });

@@ -21,7 +21,7 @@ async function makeFolder(): Promise<string> {
   return await mkdtemp(join(tmpdir(), 'outlast-dev-'));
 }
 
-/** One process for all that does not end it: the first start of a database takes seconds. */
+/** One process for all tests that do not end it: the first start of a database takes seconds. */
 describe('outlast dev', () => {
   let folder: string;
   let dev: DevProcess;
@@ -35,7 +35,7 @@ describe('outlast dev', () => {
     await rm(folder, { recursive: true, force: true });
   });
 
-  it('prints the address of a page and nothing else on stdout', async () => {
+  it('prints the address of the page and nothing else on stdout', async () => {
     expect(dev.stdout).toBe(`Outlast dev is running at ${dev.address}\n`);
     expect(dev.address).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/);
     const page = await fetch(dev.address);
@@ -54,7 +54,7 @@ describe('outlast dev', () => {
   it('leaves no order and no task of a rolled-back transaction', async () => {
     const rolled = await dev.order({ rollBack: true });
     expect(rolled).toMatchObject({ message: 'Rolled back: no order, no task.', left: 0 });
-    // What is sent later comes to the relay later: had there been a task, it would be here by now.
+    // A later send reaches the relay later: if there had been a task, it would be here by now.
     const { taskId } = await dev.order();
     await dev.untilTask(taskId, 'running', isRunning);
     const { tasks } = await dev.state();
@@ -62,7 +62,7 @@ describe('outlast dev', () => {
     expect((await outlast(folder, 'result', rolled.taskId)).code).toBe(3);
   });
 
-  it('brings a task back whose worker was killed, from its checkpoint, with one receipt', async () => {
+  it('brings back the task of a killed worker from its checkpoint, with one receipt', async () => {
     const { taskId } = await dev.order();
     const before = await dev.untilTask(taskId, 'halfway', isHalfway);
     const killed = (await (await dev.post('/api/workers/kill', {})).json()) as { pid: number };
@@ -106,7 +106,7 @@ describe('outlast dev', () => {
     expect(second.stderr).toContain(`held by process ${dev.pid}`);
   });
 
-  it('gives its workers the lease of an embedded database, which others judge by', async () => {
+  it('gives its workers the lease of an embedded database, which reapers use', async () => {
     const db = await openEmbedded(join(folder, '.outlast'), { mode: 'join' });
     onTestFinished(() => db.close());
     await vi.waitFor(
@@ -121,7 +121,7 @@ describe('outlast dev', () => {
     );
   });
 
-  it('answers the other commands in its folder', async () => {
+  it('lets the other commands work in its folder', async () => {
     const { orderId } = await dev.order();
     const kwargs = JSON.stringify({ orderId });
     const sent = await outlast(
@@ -143,7 +143,7 @@ describe('outlast dev', () => {
   });
 
   describe('the page', () => {
-    it('does nothing for another site', async () => {
+    it('refuses requests from other sites', async () => {
       const foreign = [
         { origin: 'https://example.com' },
         { origin: 'http://127.0.0.1:1' },
@@ -155,18 +155,18 @@ describe('outlast dev', () => {
       }
     });
 
-    it('does nothing for a form', async () => {
+    it('refuses forms', async () => {
       const headers = { 'content-type': 'text/plain' };
       expect((await dev.post('/api/workers/kill', {}, headers)).status).toBe(415);
     });
 
-    it('does nothing for one who does not say where it comes from', async () => {
+    it('refuses requests without an origin', async () => {
       expect(
         await rawStatus({ method: 'POST', headers: { 'content-type': 'application/json' } }),
       ).toBe(403);
     });
 
-    it('answers to no other name', async () => {
+    it('refuses other host names', async () => {
       expect(await rawStatus({ headers: { host: 'rebound.example' } })).toBe(403);
       expect(await rawStatus({ headers: { host: 'localhost.example' } })).toBe(403);
       expect(await rawStatus({ headers: { host: 'localhost' } })).toBe(200);
@@ -176,7 +176,7 @@ describe('outlast dev', () => {
       expect((await fetch(`${dev.address}/api/workers/kill`)).status).toBe(404);
     });
 
-    it('refuses what is not an order', async () => {
+    it('refuses requests that are not a valid order', async () => {
       for (const body of [
         { item: 'gold' },
         { customer: '' },
@@ -189,7 +189,7 @@ describe('outlast dev', () => {
       expect((await dev.post('/api/orders', { customer: 'A'.repeat(20_000) })).status).toBe(413);
     });
 
-    it('kills nothing but its own workers', async () => {
+    it('kills only its own workers', async () => {
       expect((await dev.post('/api/workers/kill', { pid: process.pid })).status).toBe(404);
     });
 
@@ -217,8 +217,8 @@ describe('outlast dev', () => {
   });
 });
 
-/** What ends the process. The folder is shared: each test begins with a new start on it. */
-describe('outlast dev, from start to end', () => {
+/** What ends the process. The folder is shared: each test starts anew on it. */
+describe('outlast dev, from start to stop', () => {
   let folder: string;
 
   beforeAll(async () => {
@@ -234,7 +234,7 @@ describe('outlast dev, from start to end', () => {
     return dev;
   }
 
-  it('tells that a port is taken and uses the next', async () => {
+  it('reports that a port is taken and uses the next', async () => {
     const server = createServer();
     await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
@@ -245,13 +245,13 @@ describe('outlast dev, from start to end', () => {
     expect(dev.stderr).toContain(`port ${port} is taken, using ${used}`);
   });
 
-  it('refuses a port that is none', async () => {
+  it('refuses an invalid port', async () => {
     const refused = await outlast(folder, 'dev', '--port', '99999');
     expect(refused.code).toBe(2);
     expect(refused.stderr).toContain('ERR_OPTION_RANGE');
   });
 
-  it('finishes what runs on SIGINT, ends with 0 and leaves no process', async () => {
+  it('finishes running tasks on SIGINT, exits with 0 and leaves no process', async () => {
     const dev = await start();
     const { taskId } = await dev.order();
     await dev.untilTask(taskId, 'running', isRunning);
@@ -267,7 +267,7 @@ describe('outlast dev, from start to end', () => {
     expect(JSON.parse(result.stdout)).toMatchObject({ state: 'done' });
   });
 
-  it('loses nothing when it is killed itself, and its workers end by themselves', async () => {
+  it('loses nothing when it is killed, and its workers exit by themselves', async () => {
     const first = await start();
     const { taskId } = await first.order();
     await first.untilTask(taskId, 'halfway', isHalfway);
@@ -280,7 +280,7 @@ describe('outlast dev, from start to end', () => {
     expect(done.receipts).toBe(1);
   });
 
-  it('exits at once on the second signal, and its workers after it', async () => {
+  it('exits at once on the second signal, and its workers follow', async () => {
     const dev = await start();
     const { taskId } = await dev.order();
     await dev.untilTask(taskId, 'running', isRunning);
@@ -295,7 +295,7 @@ describe('outlast dev, from start to end', () => {
 });
 
 describe("outlast dev on a project's own tasks", () => {
-  it('runs them and shows no shop', async () => {
+  it('runs those tasks and shows no shop', async () => {
     const folder = await makeProject();
     const dev = await DevProcess.start(folder);
     onTestFinished(async () => {
@@ -339,7 +339,7 @@ describe("outlast dev on a project's own tasks", () => {
 
 describe('outlast dev on a PostgreSQL server', () => {
   it.skipIf(process.env['OUTLAST_TEST_POSTGRES_URL'] === undefined)(
-    'brings back the task of a killed worker there too, and tells no password',
+    'brings back the task of a killed worker there too, and shows no password',
     async () => {
       const folder = await makeFolder();
       const database = await withDatabase('dev');

@@ -8,7 +8,7 @@ import { useWorkerKit } from '../support/worker-kit.ts';
 const kit = useWorkerKit();
 
 describe('the effect-once door', () => {
-  it('hands the stored value to a later run and does not run the effect again', async () => {
+  it('returns the stored value to a later run and does not run the effect again', async () => {
     const { name, queue } = kit().names();
     const pay = task(name, { queue, result: unchecked<unknown>() });
     const values: unknown[] = [];
@@ -51,7 +51,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('has a door for each named step, and refuses a name used twice in a run', async () => {
+  it('has one step per name, and refuses a name used twice in a run', async () => {
     const { name, queue } = kit().names();
     const steps = task(name, { queue });
     const handler = kit().outlast.handler(steps, {
@@ -74,7 +74,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('refuses what would wait for itself inside of it, and takes it again when it is shut', async () => {
+  it('refuses calls that would wait for their own transaction, and accepts them when it is closed', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue });
     const nested = task(name, { queue, result: unchecked<unknown>() });
@@ -104,7 +104,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('lets a checkpoint of onSoftTimeout wait outside until it is shut', async () => {
+  it('lets a checkpoint of onSoftTimeout wait until the transaction is closed', async () => {
     const { name, queue } = kit().names();
     const slow = task(name, { queue, softTimeout: '30ms', result: unchecked<unknown>() });
     const inside = gate();
@@ -144,7 +144,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('is passed by parallel calls of one run in turn, however long one of them takes', async () => {
+  it('runs parallel calls of one run one after the other, however long one takes', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue });
     const parallel = task(name, { queue, result: unchecked<unknown>() });
@@ -154,7 +154,7 @@ describe('the effect-once door', () => {
         const insert = (step: string, seconds: number) =>
           ctx.transaction(
             async tx => {
-              // Longer than a fence is waited for.
+              // Longer than the time limit for the fence.
               await tx.query('select pg_sleep($1::text::float8)', [`${seconds}`]);
               await tx.query('insert into effect values ($1, $2)', [ctx.id, step]);
             },
@@ -173,7 +173,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('sends follow-ups with the effect, once, and only for the rightful run', async () => {
+  it('sends follow-ups with the effect, once, and only for the run that owns the task', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue, input: unchecked<{ parent: string }>() });
     const parent = task(name, { queue });
@@ -203,7 +203,7 @@ describe('the effect-once door', () => {
     });
   });
 
-  it('sends what a rerun on another path wants sent, instead of what an earlier run has sent', async () => {
+  it('sends what the last run asked for, not what an earlier run asked for', async () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue, input: unchecked<string>() });
     const parent = task(name, { queue });
@@ -255,8 +255,8 @@ describe('the effect-once door', () => {
   });
 });
 
-describe('an effect that fails by itself', () => {
-  it('is a failed attempt, also when it is a lock that did not come', async () => {
+describe('an effect that fails', () => {
+  it('is a failed attempt, also when a lock was not granted', async () => {
     const { name, queue } = kit().names();
     await kit().database.pool.query(`insert into effect values ('locked', $1)`, [name]);
     const holder = await kit().database.pool.connect();
@@ -280,7 +280,7 @@ describe('an effect that fails by itself', () => {
     holder.release();
   });
 
-  it('waits for locks as long as the user has decided', async () => {
+  it('waits for locks as long as the user has configured', async () => {
     const { name, queue } = kit().names();
     const show = task(name, { queue, result: unchecked<unknown>() });
     const handler = kit().outlast.handler(show, (_, ctx) =>
@@ -291,7 +291,7 @@ describe('an effect that fails by itself', () => {
     });
   });
 
-  it('keeps nobody waiting whose run ends while a door of a neighbour stays open', async () => {
+  it('does not delay other runs while the transaction of one run stays open', async () => {
     const { name, queue } = kit().names();
     const hung = task(`${name}.hung`, { queue, timeout: '200ms' });
     const quick = task(name, { queue, input: unchecked<number>(), result: unchecked<number>() });
@@ -344,7 +344,7 @@ describe('progress and follow-ups', () => {
     });
   });
 
-  it('keeps checkpoints that nobody waited for in the order in which they were asked for', async () => {
+  it('stores checkpoints that were not awaited in the order of their calls', async () => {
     const { name, queue } = kit().names();
     const pages = task(name, { queue, result: unchecked<unknown>() });
     const handler = kit().outlast.handler(pages, {
@@ -352,7 +352,7 @@ describe('progress and follow-ups', () => {
       checkpoint: z.object({ page: z.number(), text: z.string() }),
       run: async (_, ctx) => {
         if (ctx.lastCheckpoint) return { ...ctx.lastCheckpoint, attempt: ctx.attempt };
-        // A large one takes longer than those after it.
+        // A large checkpoint takes longer than those after it.
         const text = (page: number): string => 'x'.repeat(page % 5 === 0 ? 300_000 : 1);
         await Promise.all(
           Array.from({ length: 20 }, (_none, page) => ctx.checkpoint({ page, text: text(page) })),
@@ -366,7 +366,7 @@ describe('progress and follow-ups', () => {
     });
   });
 
-  it('takes a checkpoint of `maxCheckpointBytes` and refuses one byte more', async () => {
+  it('accepts a checkpoint of `maxCheckpointBytes` and refuses one byte more', async () => {
     const { name, queue } = kit().names();
     const large = task(name, { queue, result: unchecked<unknown>() });
     const limit = 300_000;
@@ -390,7 +390,7 @@ describe('progress and follow-ups', () => {
     );
   });
 
-  it('refuses a checkpoint that its schema does not take', async () => {
+  it('refuses a checkpoint that does not match its schema', async () => {
     const { name, queue } = kit().names();
     const pages = task(name, { queue });
     const handler = kit().outlast.handler(pages, {
@@ -405,7 +405,7 @@ describe('progress and follow-ups', () => {
     });
   });
 
-  it('sends what is linked with the result as its input, under an id that derives from the parent', async () => {
+  it('sends linked tasks with the result as their input, under an id derived from the parent', async () => {
     const { name, queue } = kit().names();
     const next = task(`${name}.next`, {
       queue,

@@ -43,7 +43,7 @@ describe('an embedded database of the application', () => {
     db = held.pglite as PGlite;
     await db.exec(`create table orders (id text primary key, mail text)`);
     outlast = createOutlast({ database: `pglite:${folder}`, adapter: fromPGlite(db) });
-    // The tables are made by whoever opens the database first.
+    // The process that opens the database first creates the tables.
     await outlast.push(task('embedded.first'));
     services.push(await startRelay(outlast), await startResurrector(outlast));
   });
@@ -78,7 +78,7 @@ describe('an embedded database of the application', () => {
     expect(rows).toEqual([{ mail: 'mail of 17' }]);
   });
 
-  it('knows nothing of a task whose transaction was rolled back', async () => {
+  it('has nothing of a task whose transaction was rolled back', async () => {
     let id = '';
     const refused = db.transaction(async tx => {
       await tx.query('insert into orders (id) values ($1)', ['18']);
@@ -99,7 +99,7 @@ describe('an embedded database of the application', () => {
     expect(await sent?.state()).toBe('unknown');
   });
 
-  it('is no transaction itself, and one that is over is none either', async () => {
+  it('is not a transaction itself, and neither is a transaction that has ended', async () => {
     const refused = { code: 'ERR_NOT_IN_TRANSACTION' };
     const itself = db as unknown as Transaction;
     await expect(outlast.send(itself, order, { id: '20' })).rejects.toMatchObject(refused);
@@ -111,7 +111,7 @@ describe('an embedded database of the application', () => {
     });
   });
 
-  it('says at once that a result cannot be there before the commit', async () => {
+  it('reports at once that a result cannot exist before the commit', async () => {
     const sent = await db.transaction(async tx => {
       const handle = await outlast.send(tx, order, { id: '21' });
       await expect(handle.result()).rejects.toMatchObject({ code: 'ERR_RESULT_BEFORE_COMMIT' });
@@ -121,8 +121,8 @@ describe('an embedded database of the application', () => {
   });
 });
 
-describe('an embedded database of Outlast alone', () => {
-  it('needs no adapter, and what was committed is there when it is opened again', async () => {
+describe('an embedded database that only Outlast uses', () => {
+  it('needs no adapter, and still has committed tasks when it is opened again', async () => {
     const database = `pglite:${newFolder()}`;
     const first = createOutlast({ database });
     const sent = await first.transaction(tx => first.send(tx, order, { id: '1' }));

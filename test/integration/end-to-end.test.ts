@@ -21,11 +21,11 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { faultEnv } from '../support/fault-env.ts';
 
-interface Place {
+interface Setup {
   readonly redis: OwnRedis;
   readonly database: string;
   readonly outlast: Outlast;
-  /** Everything that is not in the outbox. */
+  /** Everything outside the outbox. */
   loseAll(queue: string): Promise<void>;
 }
 
@@ -63,7 +63,7 @@ async function open(tier: Omit<Tier, 'tier'> = { database: 'postgres', broker: '
     }
     await withRedis(redis.url, connection => connection.command('flushall'));
   };
-  return { redis, database: database.url, outlast, loseAll } satisfies Place;
+  return { redis, database: database.url, outlast, loseAll } satisfies Setup;
 }
 
 const makeTask = (more: object = {}) =>
@@ -93,7 +93,7 @@ const isEmpty = async (outlast: Outlast): Promise<boolean> => {
 };
 
 describe('a task with end-to-end durability', () => {
-  it('is asked for by a word that there is', () => {
+  it('cannot be requested by an unknown value', () => {
     const refusal = expect.objectContaining({ code: 'ERR_OPTION_RANGE' }) as Error;
     expect(() => makeTask({ durability: 'for-ever' })).toThrow(refusal);
   });
@@ -118,7 +118,7 @@ describe('a task with end-to-end durability', () => {
     await until(() => isEmpty(outlast));
   });
 
-  it('survives a loss while it waits for its retry, and is gone from the outbox however it ends', async () => {
+  it('survives a loss while it waits for its retry, and leaves the outbox however it ends', async () => {
     const { outlast, loseAll } = await open();
     const echo = makeTask();
     await relaying(outlast);
@@ -141,7 +141,7 @@ describe('a task with end-to-end durability', () => {
     await until(() => isEmpty(outlast));
   });
 
-  it('is gone from the outbox when a worker of Python has written its result', async () => {
+  it('leaves the outbox when a Python worker has written its result', async () => {
     const { outlast, redis } = await open();
     const echo = makeTask();
     await relaying(outlast);
@@ -156,7 +156,7 @@ describe('a task with end-to-end durability', () => {
   });
 
   it.each(['the default outbox', 'a named outbox'])(
-    'is looked at by a resurrector while no relay is there: %s',
+    'is checked by a resurrector while no relay runs: %s',
     async which => {
       const isNamed = which === 'a named outbox';
       const { outlast: own, redis, database } = await open();
@@ -182,7 +182,7 @@ describe('a task with end-to-end durability', () => {
     },
   );
 
-  it('runs in the order of its key, each when the one before is over', async () => {
+  it('runs in the order of its key, each task after the previous one has ended', async () => {
     const { outlast } = await open();
     const echo = makeTask({ ordering: { key: () => 'one' } });
     await relaying(outlast);
@@ -198,12 +198,12 @@ describe('a task with end-to-end durability', () => {
     const calls = [0, 1, 2].map(n => echo.with(n));
     const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
     await until(async () => steps.length);
-    // It is known to the ledger for longer than the timeout: left alone, and so are those behind it.
+    // The ledger has known it for longer than the timeout: it is left alone, and so are the rows behind it.
     const looks = new Set<string>();
     await until(async () => {
       const text = `select available_at::text as at from outlast_outbox where state = 'sent'`;
       const [row] = await outlast.transaction(tx => tx.query(text));
-      // A look moves it twice, and waits twice as long each time: the fourth is past the timeout.
+      // A check changes the time twice, and the delay doubles each time: the fourth check is past the timeout.
       return looks.add(String(row?.['at'])).size > 7;
     });
     expect(await outboxOf(outlast)).toMatchObject({ pending: 2, claimed: 0, sent: 1 });
@@ -216,15 +216,15 @@ describe('a task with end-to-end durability', () => {
   it.each([
     ['park', 1],
     ['go-on', 0],
-  ] as const)('that is dead lets its key %s', async (whenDead, left) => {
+  ] as const)('that is dead treats its key as whenDead says: %s', async (whenDead, left) => {
     const { outlast } = await open();
     const echo = makeTask({ ordering: { key: () => 'one', whenDead } });
     await relaying(outlast);
-    let isMended = false;
+    let isFixed = false;
     const handler = outlast.handler(echo, {
       retry: { maxAttempts: 1 },
       run: n => {
-        if (n === 0 && !isMended) throw new RangeError('broken');
+        if (n === 0 && !isFixed) throw new RangeError('broken');
         return n;
       },
     });
@@ -239,14 +239,14 @@ describe('a task with end-to-end durability', () => {
         async () => (await admin.outbox.list()).items.find(({ id }) => id === head.id)?.lastError,
       );
       expect(await outboxOf(outlast)).toMatchObject({ pending: 1, sent: 1 });
-      isMended = true;
+      isFixed = true;
       expect(await admin.deadLetters.retry(head.id)).toBe('ok');
     }
     expect(await next.result({ timeout: '50s' })).toBe(1);
     await until(() => isEmpty(outlast));
   });
 
-  it('whose relay is killed between the look and what follows from it is looked at by another', async () => {
+  it('is checked by another relay when the first is killed between asking the ledger and acting', async () => {
     const { outlast, database, redis } = await open();
     const env = { OUTLAST_DATABASE_URL: database, OUTLAST_BROKER_URL: redis.url };
     const project = new CliProject({}, env);
@@ -268,7 +268,7 @@ describe('a task with end-to-end durability', () => {
     await until(() => isEmpty(outlast));
   });
 
-  it('whose relay sleeps there, past its lease, is not published by it beside what another has published', async () => {
+  it('is not published again by a relay that slept there past its lease after another relay published it', async () => {
     const { outlast, database, redis, loseAll } = await open();
     const env = { OUTLAST_DATABASE_URL: database, OUTLAST_BROKER_URL: redis.url };
     const project = new CliProject({}, { ...env, OUTLAST_RELAY_RECEIPT_TIMEOUT: '1s' });
@@ -303,7 +303,7 @@ describe('a task with end-to-end durability', () => {
     const isPublishedTwice = () => rowIs(`state = 'sent' and claims = 2`);
     await until(isPublishedTwice);
     sleeper.signal('SIGCONT');
-    // What it has looked up before it slept is over with it: who ends has nothing more to say.
+    // Answers from before its sleep do not count any more.
     expect((await sleeper.stop()).code).toBe(0);
     expect(await isPublishedTwice()).toBe(true);
     end.open();

@@ -18,7 +18,7 @@ import { withDatabase } from '../support/servers.ts';
 const EXAMPLE = join(ROOT, 'examples', '01-first-task');
 const README = readFileSync(join(ROOT, 'README.md'), 'utf8');
 
-/** The blocks of the README that are files: their first line is a comment with the path. */
+/** The code blocks of the README that are files: their first line is a comment with the path. */
 function blocksOfReadme(): Record<string, string> {
   const blocks = README.matchAll(/^```js\n(\/\/ (\S+\.mjs): [^]*?)^```$/gm);
   return Object.fromEntries([...blocks].map(([, text = '', path = '']) => [path, text]));
@@ -34,7 +34,7 @@ interface Manifest {
   readonly dependencies: Readonly<Record<string, string>>;
 }
 
-/** The example as `npm install` would make it, without the registry: what it depends on, and nothing else. */
+/** The example as `npm install` would make it, without the registry: its dependencies and nothing else. */
 function installExample(): string {
   const folder = mkdtempSync(join(tmpdir(), 'outlast-example-'));
   onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -75,11 +75,11 @@ async function countTasks(url: string): Promise<number> {
 }
 
 describe('the first example', () => {
-  it('is shown in the README file by file, as it is', () => {
+  it('is shown in the README file by file, unchanged', () => {
     expect(blocksOfReadme()).toEqual(sourcesOfExample());
   });
 
-  it('prints what the README says, and mails once', async () => {
+  it('prints what the README shows, and sends one mail', async () => {
     const database = await withDatabase('example');
     onTestFinished(() => database.drop());
     const folder = installExample();
@@ -90,7 +90,7 @@ describe('the first example', () => {
     expect(first).toMatchObject({ code: 0, stderr: '' });
     expect(README).toContain(`\`\`\`text\n${first.stdout}\`\`\`\n`);
 
-    // The order is there already, so the second transaction is rolled back and sends nothing.
+    // The order exists already, so the second transaction is rolled back and sends nothing.
     const second = await placeOrder(folder, database.url);
     expect(second.code).toBe(1);
     expect(second.stderr).toContain('duplicate key');

@@ -10,7 +10,7 @@ import { migratedDatabase, until } from '../support/database.ts';
 
 const REQUEST = { worker: 'w', queues: [], limit: 0, suspects: 1, crashBudgets: { '*': 5 } };
 
-/** A run of its own, and the door in front of its effects. */
+/** A separate run, and the door for its effects. */
 async function setup() {
   const database = await migratedDatabase('fence');
   const db = await PgDatabase.open({ url: database.url, poolSize: 2, queryTimeoutMs: 30_000 });
@@ -31,7 +31,7 @@ async function setup() {
 }
 
 describe('the door', () => {
-  it.each(['40001', '40P01'])('starts over when the database says %s', async code => {
+  it.each(['40001', '40P01'])('starts over when the database reports %s', async code => {
     const { pool, run, door } = await setup();
     let starts = 0;
     await door.pass(run, 'main', async tx => {
@@ -44,7 +44,7 @@ describe('the door', () => {
     expect((await pool.query('select 1 from effect')).rowCount).toBe(1);
   });
 
-  it('waits for its fence no longer than 5 s, and then says that the store is busy', async () => {
+  it('waits for its fence no longer than 5 s, and then reports that the store is busy', async () => {
     const { pool, run, door } = await setup();
     const holder = await pool.connect();
     await holder.query('begin');
@@ -58,7 +58,7 @@ describe('the door', () => {
     holder.release();
   });
 
-  it('lets the server end the transaction of a process that has forgotten it', async () => {
+  it('lets the server end the transaction of a process that stopped responding', async () => {
     const { run, door } = await setup();
     let limit: unknown;
     await door.pass(run, 'main', async tx => {
@@ -84,7 +84,7 @@ describe('the door', () => {
     expect(await steps()).toBe(0);
   });
 
-  it('that a silent process holds keeps its own task from coming back, and no other', async () => {
+  it('that an unresponsive process holds blocks the recovery of its own task, and of no other', async () => {
     const { pool, ledger, run } = await setup();
     const others = [makeEnvelope(), makeEnvelope()];
     await ledger.begin({ ...REQUEST, run: 'others', messages: others });

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { unique } from '../conformance/envelopes.ts';
-import { CeleryControl, type CeleryPlace } from '../interop/celery-kit.ts';
+import { CeleryControl, type CeleryTarget } from '../interop/celery-kit.ts';
 import { CliProject, SHOP } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
@@ -13,8 +13,8 @@ beforeAll(async () => {
   database = await migratedDatabase('fleet_cli');
   const url = rabbitmqUrl();
   project = new CliProject(SHOP, { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: url });
-  const place: CeleryPlace = { broker: url, backend: redisUrl() };
-  control = new CeleryControl(place);
+  const target: CeleryTarget = { broker: url, backend: redisUrl() };
+  control = new CeleryControl(target);
 });
 
 afterAll(async () => {
@@ -23,14 +23,14 @@ afterAll(async () => {
   await database.dispose();
 });
 
-/** The processes that are open in the ledger, and where. */
+/** The processes that are open in the ledger, with their hosts. */
 async function openProcesses(): Promise<readonly { pid: number; host: string }[]> {
   const text = `select pid, host from outlast_worker where state = 'open' order by pid`;
   return (await database.pool.query<{ pid: number; host: string }>(text)).rows;
 }
 
-describe('outlast worker, told to shut down by Celery', () => {
-  it('leaves the places of the processes that were told empty, and ends with the last', async () => {
+describe('outlast worker, shut down by Celery remote control', () => {
+  it('does not replace processes that were shut down, and exits with the last one', async () => {
     const queues = unique('fleet');
     const worker = project.start(['worker', '--processes', '2', '--queues', queues]);
     const processes = await until(async () => {
@@ -44,7 +44,7 @@ describe('outlast worker, told to shut down by Celery', () => {
     expect(await until(() => control.ask(second ?? '', 'ping'))).toEqual({ ok: 'pong' });
     expect(await openProcesses()).toEqual(processes.slice(1));
     expect(await shutDown(second)).toEqual({ ok: 'draining' });
-    // It would not end if somebody had taken the first one's place.
+    // It would not exit if the first process had been replaced.
     expect(await worker.ended).toMatchObject({ code: 0, signal: null });
     expect(await openProcesses()).toEqual([]);
   });

@@ -35,7 +35,7 @@ function outlastOn(config: OutlastConfig, { onTestFinished }: TestContext) {
   return outlast;
 }
 
-// They wait for leases, and may do so together.
+// They wait for leases, so they may wait at the same time.
 describe.concurrent('a lock whose connections are half open', () => {
   it.for([
     ['PostgreSQL', () => postgres.url, (database: string) => ({ database })],
@@ -89,7 +89,7 @@ describe.concurrent('a relay whose connections are half open', () => {
   it.for([
     ['PostgreSQL', () => postgres.url],
     ['MariaDB', () => mariadb.url],
-  ] as const)('renews its lease through another one, on %s', async ([name, urlOf], test) => {
+  ] as const)('renews its lease through another connection, on %s', async ([name, urlOf], test) => {
     const proxy = await proxyTo(urlOf(), test);
     const outlast = outlastOn({ database: proxy.url(urlOf()), broker: redisUrl() }, test);
     const relay = await startRelay(outlast);

@@ -27,7 +27,7 @@ describe.each([
   ['RabbitMQ', () => `${rabbitmqUrl()}?heartbeat=1`],
   ['Redis', () => redisUrl()],
 ] as const)('a worker on %s whose connections are half open', (_, urlOf) => {
-  it('comes back by itself, runs what was sent meanwhile, and nothing twice', async () => {
+  it('recovers by itself, runs the tasks sent meanwhile, and nothing twice', async () => {
     const proxy = await TcpProxy.to(urlOf());
     onTestFinished(() => proxy.close());
     const queue = unique('halfopen');
@@ -55,13 +55,13 @@ describe.each([
     proxy.freeze();
     const sent = Array.from({ length: 5 }, () => makeEnvelope({ name: 'half.quick', queue }));
     await direct.publish(sent);
-    // Its run is settled while nobody hears that; the copy comes back, and the ledger answers for it.
+    // Its run is settled while the broker cannot be reached; the copy comes back, and the ledger answers for it.
     goesOn.open();
     await until(async () => sent.every(({ id }) => ran.includes(id)));
     await until(async () => (stores.broker.silentMs?.([queue]) ?? Infinity) < 5_000);
     expect(ran.toSorted()).toEqual([slow.id, ...sent.map(({ id }) => id)].toSorted());
     await until(async () => (await stores.results.read(slow.id)).state === 'done');
-    // What is left at the broker, if anything, are copies of what ran.
+    // Anything left at the broker is a copy of a task that ran.
     await stores.broker.close();
     await until(async () => {
       const left = await direct.take([queue], 10);

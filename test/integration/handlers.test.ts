@@ -16,7 +16,7 @@ import { useWorkerKit } from '../support/worker-kit.ts';
 const kit = useWorkerKit();
 
 describe('a handler', () => {
-  it('gets what was sent, to the byte, and its result comes back', async () => {
+  it('gets the sent input byte for byte, and its result comes back', async () => {
     const { name, queue } = kit().names();
     const echo = task(name, {
       input: unchecked<Record<string, unknown>>(),
@@ -53,7 +53,7 @@ describe('a handler', () => {
     });
   });
 
-  it('knows its context, and finds it anywhere', async () => {
+  it('gets its context as an argument, and currentTask() returns it', async () => {
     const { name, queue } = kit().names();
     const look = task(name, { queue, result: unchecked<unknown>() });
     const handler = kit().outlast.handler(look, (_, ctx) => {
@@ -87,7 +87,7 @@ describe('a handler', () => {
     expect(currentTask()).toBeUndefined();
   });
 
-  it('has its result kept only where it is wanted, and read only as it is declared', async () => {
+  it('has its result kept only on request, and checked against its schema on reading', async () => {
     const { name, queue } = kit().names();
     const loose = task(name, { queue, result: unchecked<unknown>() });
     const strict = task(name, { queue, result: z.object({ n: z.number() }) });
@@ -103,7 +103,7 @@ describe('a handler', () => {
     });
   });
 
-  it('keeps no value where the contract declares no result', async () => {
+  it('stores no value where the contract declares no result', async () => {
     const { name, queue } = kit().names();
     const silent = task(name, { queue });
     await kit().withWorker([kit().outlast.handler(silent, () => undefined)], async () => {
@@ -158,7 +158,7 @@ describe('a failed attempt', () => {
     });
   });
 
-  it('is not repeated when retryIf says so', async () => {
+  it('is not repeated when retryIf returns false', async () => {
     const { name, queue } = kit().names();
     const declined = task(name, { queue });
     const handler = kit().outlast.handler(declined, {
@@ -177,17 +177,17 @@ describe('a failed attempt', () => {
   });
 });
 
-describe('what a handler should not do', () => {
+describe('a misbehaving handler', () => {
   it.each([
     [
-      'throws an error whose message is no text',
+      'throws an error whose message is not a string',
       () => Promise.reject(Object.assign(new Error('x'), { message: { code: 42 } })),
     ],
-    ['throws nothing', () => Promise.reject(undefined as unknown as Error)],
-    ['asks for another run in ten thousand years', () => retryIn('9999999d')],
-    ['returns more than anybody wants to read', () => 'x'.repeat(17_000_000)],
-    ['returns what JSON cannot carry', () => new Map() as unknown as string],
-  ] as const)('%s: its attempts are spent all the same', async (_, run) => {
+    ['throws undefined', () => Promise.reject(undefined as unknown as Error)],
+    ['asks for a retry in ten thousand years', () => retryIn('9999999d')],
+    ['returns a result that is too large', () => 'x'.repeat(17_000_000)],
+    ['returns a value that JSON cannot represent', () => new Map() as unknown as string],
+  ] as const)('that %s spends its attempts as usual', async (_, run) => {
     const { name, queue } = kit().names();
     const odd = task(name, { queue, result: unchecked<string>() });
     const handler = kit().outlast.handler(odd, { retry: { maxAttempts: 2, backoff: '10ms' }, run });
@@ -233,7 +233,7 @@ describe('verdicts', () => {
   it.each([
     ['discard', discard],
     ['bury', bury],
-  ] as const)('%s: a reason is kept as a short text, whatever it is', async (_, verdict) => {
+  ] as const)('%s: a reason is kept as a short text, whatever its type', async (_, verdict) => {
     const circular: Record<string, unknown> = {};
     circular['self'] = circular;
     const { name, queue } = kit().names();
@@ -292,7 +292,7 @@ describe('time', () => {
   });
 
   it.each(['the schema of its input', 'a migration', 'the schema of its result'])(
-    'ends an attempt at its timeout when %s never answers, and gives it back when the worker stops',
+    'ends an attempt at its timeout when %s never answers, and releases it when the worker stops',
     async which => {
       const { name, queue } = kit().names();
       let begun = gate();
@@ -335,7 +335,7 @@ describe('time', () => {
     },
   );
 
-  it('tells a slow run softly first, and the run goes on', async () => {
+  it('aborts softSignal of a slow run first, and the run continues', async () => {
     const { name, queue } = kit().names();
     const slow = task(name, { queue, softTimeout: '30ms', timeout: '20s', result: z.string() });
     const told = gate<string>();
@@ -373,7 +373,7 @@ describe('time', () => {
     });
   });
 
-  it('never begins what has expired', async () => {
+  it('never begins an expired task', async () => {
     const { name, queue } = kit().names();
     const stale = task(name, { queue, expires: '1ms' });
     let runs = 0;
@@ -405,7 +405,7 @@ describe('time', () => {
         ),
     );
     await kit().withWorker([handler], async () => {
-      // One that came too late never begins: another is sent.
+      // A task that came too late never begins: another one is sent.
       const sent = await until(async () => {
         const made = await kit().outlast.transaction(tx =>
           kit().outlast.send(tx, urgent, undefined, { deadline: '500ms' }),
@@ -420,8 +420,8 @@ describe('time', () => {
   });
 });
 
-describe('what cannot run', () => {
-  it('waits for a worker that knows its name', async () => {
+describe('a task that cannot run', () => {
+  it('waits for a worker that has its handler', async () => {
     const { name, queue } = kit().names();
     const unknown = task(`${name}.unknown`, { queue });
     await kit().withWorker(
@@ -451,7 +451,7 @@ describe('what cannot run', () => {
     });
   });
 
-  it('is a dead letter when its input is not what the handler asks for, and runs after a fix', async () => {
+  it('is a dead letter when its input does not match the schema, and runs after a fix', async () => {
     const { name, queue } = kit().names();
     const loose = task(name, {
       queue,
@@ -474,7 +474,7 @@ describe('what cannot run', () => {
     });
   });
 
-  it('climbs from old versions of its input step by step', async () => {
+  it('is migrated from old versions of its input step by step', async () => {
     const { name, queue } = kit().names();
     const v1 = task(name, {
       queue,
@@ -502,7 +502,7 @@ describe('what cannot run', () => {
     });
   });
 
-  it('is a dead letter with its bytes when a step throws, and runs when the step is mended', async () => {
+  it('is a dead letter with its bytes when a migration throws, and runs when the migration is fixed', async () => {
     const { name, queue } = kit().names();
     const v1 = task(name, { queue, input: unchecked<{ euros: number }>() });
     const v2 = task(name, {
@@ -522,7 +522,7 @@ describe('what cannot run', () => {
       reason: 'ERR_MIGRATION_FAILED',
       error: `the migration of ${name} from version 1 threw: no rate for that day`,
     });
-    // The step itself, not only our word for it.
+    // The migration itself, not only our description of it.
     await expect(kit().outlast.find(v2, id).result()).rejects.toMatchObject({
       traceback: expect.stringContaining('[cause]: Error: no rate for that day') as string,
     });

@@ -25,7 +25,7 @@ it.each([
     }),
   ],
 ])(
-  'a heartbeat whose %s is away tries again, and is not ready before it can beat',
+  'a heartbeat whose %s is unreachable retries, and is not ready before it can beat',
   async (_, at) => {
     const config = resolveConfig({ ...at(await freePort()), worker: { beat: '20ms' } }, {});
     const { log, counts } = counted();
@@ -35,7 +35,7 @@ it.each([
     void heartbeat.ready().then(() => (isReady = true));
     await until(async () => counts.failed >= 3 || counts.ended > 0);
     expect(isReady).toBe(false);
-    // In the thread that was started first: a new one loads everything anew.
+    // In the first thread: a new one would load everything again.
     expect(counts.ended).toBe(0);
   },
 );
@@ -76,7 +76,7 @@ it.each([
   ['Redis', killedRedis, 12],
   ['PostgreSQL', killedPostgres, 4],
 ])(
-  'a heartbeat lives through a %s that is killed again and again, before it is ready and after',
+  'a heartbeat survives a %s that is killed again and again, before it is ready and after',
   { timeout: 120_000 },
   async (_, open, rounds) => {
     const { kill, start, config } = await open();
@@ -89,7 +89,7 @@ it.each([
     for (let round = 0; round < rounds; round++) {
       const heartbeat = new HeartbeatClient(resolved, log);
       heartbeats.push(heartbeat);
-      // Those before it beat; this one may be connecting.
+      // The ones before it beat; this one may still be connecting.
       await kill();
       const { failed } = counts;
       await until(async () => counts.failed > failed || counts.ended > 0);
@@ -101,8 +101,8 @@ it.each([
   },
 );
 
-it('a heartbeat whose tables are missing leaves it to its worker to say so', async () => {
-  const bare = await withDatabase('bare_heart');
+it('a heartbeat without tables leaves it to its worker to report that', async () => {
+  const bare = await withDatabase('bare_heartbeat');
   onTestFinished(() => bare.drop());
   const config = resolveConfig({ database: bare.url, worker: { beat: '20ms' } }, {});
   const heartbeat = new HeartbeatClient(config, silentLogger);
@@ -110,14 +110,14 @@ it('a heartbeat whose tables are missing leaves it to its worker to say so', asy
   await heartbeat.ready();
 });
 
-interface Place {
+interface Target {
   readonly ledger: Ledger;
   readonly url: string;
   /** The configuration of a worker that reaches it by this URL. */
   readonly configFor: (url: string) => object;
 }
 
-async function onPostgres(): Promise<Place> {
+async function onPostgres(): Promise<Target> {
   const database = await migratedDatabase('heartbeat');
   onTestFinished(() => database.dispose());
   const { url } = database;
@@ -126,9 +126,9 @@ async function onPostgres(): Promise<Place> {
   return { ledger: new PostgresLedger(db), url, configFor: through => ({ database: through }) };
 }
 
-async function onRedis(): Promise<Place> {
+async function onRedis(): Promise<Target> {
   const options = { generations: null, beginsWhenFull: false, celeryResultMs: 0 };
-  // A database of its own: here leases of others are judged too.
+  // A separate database, because leases of other tests would be judged here too.
   const { href: url } = new URL('/9', redisUrl());
   const opened = await openRedisLedger(url, options);
   onTestFinished(() => opened.close());
@@ -140,7 +140,7 @@ async function onRedis(): Promise<Place> {
 it.each([
   ['PostgreSQL', onPostgres],
   ['Redis', onRedis],
-])('a lease on %s outlives the connection of its beats', async (_, open) => {
+])('a lease on %s outlives the connection of its heartbeats', async (_, open) => {
   const { ledger, url, configFor } = await open();
   const proxy = await TcpProxy.to(url);
   onTestFinished(() => proxy.close());
@@ -156,7 +156,7 @@ it.each([
   const answers: string[] = [];
   heartbeat.beatFor(name, openedAt, ({ reply }) => answers.push(reply.status));
   await until(async () => answers.length > 0);
-  // What is sent there vanishes from now on, and neither end hears of it.
+  // Bytes sent there are lost from now on, and neither end is notified.
   proxy.freeze();
   const before = answers.length;
   await until(async () => {

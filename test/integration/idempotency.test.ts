@@ -48,7 +48,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     await redis?.dispose();
   });
 
-  /** A task that pays an order once, however often it is asked to. */
+  /** A task that pays an order once, however often it is called. */
   const pay = (ttl: '24h' | '1s' = '24h') => {
     count += 1;
     return task(`pay.order-${count}`, {
@@ -70,7 +70,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
   };
 
   const inspect = (id: string) => until(() => createAdmin(outlast).tasks.inspect(id));
-  /** It has met the key held, and is waiting for it. */
+  /** A task has found the key held, and waits for it. */
   const waits = (id: string) =>
     until(async () => {
       const { state, history } = await inspect(id);
@@ -112,7 +112,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     expect(runs).toBe(2);
   });
 
-  it('run again when the time of the result is over', async () => {
+  it('run again when the result has expired', async () => {
     const paying = pay('1s');
     let runs = 0;
     const handler = outlast.handler(paying, () => ++runs);
@@ -126,7 +126,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
-  it('are dead letters with their bytes when the key stands for another input, held or done', async () => {
+  it('are dead letters with their bytes when the key belongs to another input, held or done', async () => {
     const paying = pay();
     const [started, finish] = [gate(), gate()];
     const handler = outlast.handler(paying, async () => {
@@ -150,7 +150,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
-  it('keep their key through failed attempts, and free it with their death', async () => {
+  it('keep their key through failed attempts, and free it when they die', async () => {
     const paying = pay();
     const [started, fail] = [gate(), gate()];
     const ran: string[] = [];
@@ -173,13 +173,13 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
       await expect(first.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
       expect(await second.result()).toBe('paid by the second');
       expect(ran).toEqual([first.id, first.id, second.id]);
-      // The dead one comes back: it has the answer of the other.
+      // The dead task is revived: it gets the result of the other one.
       expect(await createAdmin(outlast).deadLetters.retry(first.id)).toBe('ok');
       expect(await until(() => first.result().catch(() => null))).toBe('paid by the second');
     });
   });
 
-  it('have their effects once for the key, whoever dies after them, until its result is forgotten', async () => {
+  it('have their effects once per key, whichever task dies after them, until the result expires', async () => {
     const paying = pay('1s');
     const { queue } = paying.contract;
     const note = task(`${paying.name}.note`, { queue, input: unchecked<string>() });
@@ -205,7 +205,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     await working(handlers, async () => {
       const first = await outlast.push(paying, { order: '17', cents: 1 });
       await expect(first.result()).rejects.toMatchObject({ code: 'ERR_TASK_FAILED' });
-      // Another input, and still the same order: what was paid is paid.
+      // Another input, and still the same order: it is paid already.
       const second = await outlast.push(paying, { order: '17', cents: 2 });
       expect(await second.result()).toBe(first.id);
       await until(async () => {
@@ -222,7 +222,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     expect(rows).toHaveLength(2);
   });
 
-  it('leave their key to others when they are cancelled or discard themselves', async () => {
+  it('free their key when they are cancelled or discarded', async () => {
     const paying = pay();
     const started = gate();
     const ran: string[] = [];
@@ -274,7 +274,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
-  it('do not run without a key because a migration failed when it was to be made', async () => {
+  it('do not run without a key when the migration that its input needs has failed', async () => {
     const before = pay();
     const { queue } = before.contract;
     const paying = task(before.name, {
@@ -304,7 +304,7 @@ describe.each(['PostgreSQL', 'Redis'] as const)('idempotent tasks, ledger in %s'
     });
   });
 
-  it('are refused when their key cannot be made of their input, and dead letters when others send them', async () => {
+  it('are refused when their key cannot be derived from their input, and dead letters when another sender sent them', async () => {
     const paying = pay();
     const bad = { order: '' };
     await expect(outlast.push(paying, bad)).rejects.toMatchObject({ code: 'ERR_NAME_UNSAFE' });

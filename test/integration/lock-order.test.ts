@@ -20,8 +20,8 @@ const FIRST = ['a', 'm', 'b'];
 const SECOND = ['b', 'm', 'a'];
 
 /**
- * Two transactions send what the other sends, in the opposite order, while a third one holds what is in the middle:
- * each has what it named first, and then wants what the other has. Answers with what they were told.
+ * Two transactions send the same tasks in opposite orders, while a third one holds the task in the middle: each holds
+ * what it named first, and then wants what the other holds. Returns which tasks were new to each.
  */
 async function crosswise<Tx>(
   outlast: Outlast<Tx>,
@@ -40,7 +40,7 @@ async function crosswise<Tx>(
   const both = [FIRST, SECOND].map(names =>
     outlast.transaction(async tx => await outlast.sendMany(tx, calls(names))),
   );
-  // Seen before anybody lets go: otherwise they might come one after the other and never meet.
+  // Both must wait before the third one commits: otherwise they might run one after the other and never meet.
   await until(areWaiting);
   end.open();
   await middle;
@@ -49,7 +49,7 @@ async function crosswise<Tx>(
   return handles.map(of => of.map(({ isNew }) => isNew));
 }
 
-/** One of them wrote what was left, the other found all three. */
+/** One of them wrote the two remaining tasks, the other found all three. */
 const ONE_HAS_BOTH = [
   [false, false, false],
   [true, false, true],
@@ -64,7 +64,7 @@ const CHOSEN: readonly {
   { what: 'ordering keys', optionsOf: name => ({ id: `${name}-id`, orderingKey: `key-${name}` }) },
 ];
 
-describe('two that send the same tasks in opposite orders wait for each other, and never both,', () => {
+describe('two transactions that send the same tasks in opposite orders wait for each other without a deadlock,', () => {
   let postgres: MigratedDatabase;
   let mariadb: MigratedMariadb;
   let driver: Driver;
@@ -96,8 +96,8 @@ describe('two that send the same tasks in opposite orders wait for each other, a
       );
       return rowCount === 2;
     };
-    const told = await crosswise(outlast, optionsOf, areWaiting);
-    expect(told.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(ONE_HAS_BOTH);
+    const isNewTo = await crosswise(outlast, optionsOf, areWaiting);
+    expect(isNewTo.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(ONE_HAS_BOTH);
   });
 
   it.each(CHOSEN)('by $what on MariaDB', async ({ optionsOf }) => {
@@ -107,7 +107,7 @@ describe('two that send the same tasks in opposite orders wait for each other, a
       const ours = await rowsOf(
         'select id from information_schema.processlist where db = database()',
       );
-      // The tables about transactions are as old as the last look that nobody followed within 100 ms: this text is not.
+      // The tables about transactions are up to 100 ms old while they are read often: this text is not.
       const [{ Status: text } = {}] = await rowsOf('show engine innodb status');
       const waiting = String(text)
         .split('---TRANSACTION')
@@ -115,8 +115,8 @@ describe('two that send the same tasks in opposite orders wait for each other, a
         .map(part => / thread id (\d+)/.exec(part)?.[1]);
       return ours.filter(({ id }) => waiting.includes(String(id))).length === 2;
     };
-    const told = await crosswise(outlastOnMariadb, optionsOf, areWaiting);
-    expect(told.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(ONE_HAS_BOTH);
+    const isNewTo = await crosswise(outlastOnMariadb, optionsOf, areWaiting);
+    expect(isNewTo.toSorted((a, b) => Number(a[0]) - Number(b[0]))).toEqual(ONE_HAS_BOTH);
   });
 });
 
@@ -125,7 +125,7 @@ describe('the order of locks', () => {
     ({ id, isIdDrawn: false, idempotencyKey: null, orderingKey: null, ...rest }) as NewTask;
   const idsOf = (tasks: readonly NewTask[]): string => tasks.map(({ id }) => id).join(' ');
 
-  it('is by key, then by id, and leaves what nobody else can want where it is', () => {
+  it('is by key, then by id, and leaves tasks that no other sender can name where they are', () => {
     const tasks = [
       made('b'),
       made('drawn-2', { isIdDrawn: true }),
@@ -138,7 +138,7 @@ describe('the order of locks', () => {
     expect(idsOf(inLockOrder(tasks))).toBe('y drawn-2 x ordered drawn-1 a b');
   });
 
-  it('leaves a key to the first that names it, and an id as well', () => {
+  it('leaves a key to the first task that names it, and an id as well', () => {
     const twins = [
       made('z', { idempotencyKey: 'k', isIdDrawn: true }),
       made('y', { idempotencyKey: 'k', isIdDrawn: true }),
@@ -148,7 +148,7 @@ describe('the order of locks', () => {
     expect(inLockOrder([made('b'), first, second])).toEqual([first, second, made('b')]);
   });
 
-  it('is that of bytes, as the database has it', () => {
+  it('is by bytes, as in the database', () => {
     const keys = ['\u{1F600}', '\uFF5E', 'a', 'B', 'ä'];
     const tasks = keys.map(key => made(key, { idempotencyKey: key }));
     expect(idsOf(inLockOrder(tasks))).toBe('B a ä \uFF5E \u{1F600}');

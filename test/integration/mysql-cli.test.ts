@@ -14,7 +14,7 @@ let project: CliProject;
 beforeAll(async () => {
   main = await migratedDatabase('cli_main');
   crm = await withMariadb('cli_crm');
-  // What a user's handlers would import is not needed: the verbs work by name.
+  // No handlers of a user are needed: the verbs work by name.
   project = new CliProject(
     { 'outlast.config.json': JSON.stringify({ outboxes: { crm: { database: crm.url } } }) },
     { OUTLAST_DATABASE_URL: main.url },
@@ -43,7 +43,7 @@ async function query(url: string, text: string): Promise<Record<string, unknown>
 }
 
 describe('the verbs, for an outbox in MariaDB', () => {
-  it('say that its tables are missing, and exit with 1', async () => {
+  it('report that its tables are missing, and exit with 1', async () => {
     const ended = await project.run('stats', '--outbox', 'crm', '--json');
     expect(ended.code).toBe(1);
     expect(json<JsonError>(ended.stderr).error.code).toBe('ERR_SCHEMA_MISSING');
@@ -55,7 +55,7 @@ describe('the verbs, for an outbox in MariaDB', () => {
     expect(await onCrm('migrate')).toBe(`nothing to do: schema version ${VERSION}\n`);
   });
 
-  it('send into it, count it, relay it and find the result here', async () => {
+  it('send into it, count it, relay it and find the result in the ledger', async () => {
     const id = (await onCrm('send', 'mysql.cli', '--kwargs', '{"orderId":"17"}')).trim();
     const before = json<{ queue_depth: number; queues: unknown[] }>(await onCrm('stats', '--json'));
     expect(before).toMatchObject({ queue_depth: 1 });
@@ -90,7 +90,7 @@ describe('the verbs, for an outbox in MariaDB', () => {
     expect(await onCrm('relay', '--once')).toBe('moved 1\n');
   });
 
-  it('exit with 8 and no stack where this user may not write, and the doctor says so where it may not read', async () => {
+  it('exit with 8 and without a stack trace where this user may not write, and the doctor reports where it may not read', async () => {
     const user = `guest_${process.pid}`;
     const guest = new URL(crm.url);
     guest.username = user;
@@ -108,14 +108,14 @@ describe('the verbs, for an outbox in MariaDB', () => {
       await query(crm.url, `grant select on * to ${user}`);
       const relayed = await project.runWith(env, 'relay', '--once', ...args);
       expect(relayed).toMatchObject({ code: 8, stdout: '' });
-      // The log says where; what the command says at its end has no stack.
+      // The log has the stack; the final message of the command has none.
       expect(relayed.stderr.slice(relayed.stderr.indexOf('error: '))).not.toContain('    at ');
     } finally {
       await query(crm.url, `drop user ${user}`);
     }
   });
 
-  it('print SQL that a person may apply, and find it done afterwards', async () => {
+  it('print SQL that a person may apply, and find it applied afterwards', async () => {
     const printed = await onCrm('migrate', '--print');
     expect(printed).toContain('engine = InnoDB');
     const byHand = await withMariadb('by_hand');
@@ -136,13 +136,13 @@ describe('the verbs, for an outbox in MariaDB', () => {
     }
   });
 
-  it('print it too where that is the database itself', async () => {
+  it('print it too where MariaDB is the main database', async () => {
     const env = { OUTLAST_DATABASE_URL: crm.url, OUTLAST_BROKER_URL: 'redis://127.0.0.1:1' };
     const ended = await project.runWith(env, 'migrate', '--print');
     expect(ended.stdout).toContain('engine = InnoDB');
   });
 
-  it('refuse MariaDB as the database itself without a broker: it has no ledger', async () => {
+  it('refuse MariaDB as the main database without a broker, because it has no ledger', async () => {
     const ended = await project.runWith({ OUTLAST_DATABASE_URL: crm.url }, 'stats', '--json');
     expect(ended.code).toBe(2);
     expect(json<JsonError>(ended.stderr).error.code).toBe('ERR_CONFIG_TIER');

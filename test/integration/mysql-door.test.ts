@@ -16,7 +16,7 @@ afterAll(() => database.dispose());
 describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
   let driver: Driver;
   beforeAll(() => {
-    // One connection: whatever is left behind in its session is met by the next who asks.
+    // One connection: anything left behind in its session affects the next query.
     driver = open(database.url, 1);
   });
   afterAll(() => driver.close());
@@ -34,7 +34,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     );
   const outside = async (): Promise<unknown> => await driver.adapter.transaction(limits);
 
-  it('ends what a process has forgotten, waits as the user has decided, and leaves the session as it was', async () => {
+  it('limits idle transactions, waits for locks as the user configured, and restores the session', async () => {
     const before = (await outside()) as readonly [readonly [string, string, string]];
     const [lockWait] = before[0];
     const { ledger, door, task } = await setup();
@@ -55,7 +55,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     expect(await outside()).toEqual(before);
   });
 
-  it('waits for its fence no longer than 5 s, and then says that the store is busy', async () => {
+  it('waits for its fence no longer than 5 s, and then reports that the store is busy', async () => {
     const { door, task } = await setup();
     await door.fence(task);
     const before = await outside();
@@ -71,7 +71,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     expect(await outside()).toEqual(before);
   });
 
-  it('says that the store is away when the server has ended its session', async () => {
+  it('reports that the store is unavailable when the server has ended its session', async () => {
     const { door, task } = await setup();
     const cut = door.pass(task, 'main', async tx => {
       const [[id]] = (await driver.run(tx, 'select connection_id()')) as [[number | bigint]];
@@ -82,7 +82,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     expect(await door.pass(task, 'main', async () => Uint8Array.from([1]))).toHaveLength(1);
   });
 
-  it('undoes everything when the function swallows a deadlock, which ends its transaction, and says so', async () => {
+  it('rolls everything back, with an error, when the function swallows a deadlock that ended its transaction', async () => {
     const { door, task } = await setup();
     const { pool } = database;
     await pool.query('create or replace table crossed (id int primary key, n int) engine=innodb');
@@ -90,7 +90,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     await pool.query('insert into crossed values (1, 0), (2, 0)');
     const other = await pool.getConnection();
     await other.beginTransaction();
-    // Of two the server ends the one that has changed less.
+    // Of two transactions the server ends the one that has changed less.
     await other.query('insert into crossed select seq, 0 from seq_100_to_200');
     await other.query('update crossed set n = 1 where id = 1');
     const passing = door.pass(task, 'main', async tx => {
@@ -117,7 +117,7 @@ describe.each(Object.entries(DRIVERS))('the door through %s', (_, open) => {
     expect(runs).toBe(1);
   });
 
-  it('refuses a value that the server would not take, and takes a large one', async () => {
+  it('refuses a value that is too large for the server, and accepts a large one', async () => {
     const { door, task } = await setup();
     const value = (bytes: number) => async () => new Uint8Array(bytes).fill(7);
     await expect(door.pass(task, 'main', value(16_000_000))).rejects.toMatchObject({

@@ -69,7 +69,7 @@ describe('an outbox in MariaDB', () => {
     expect(await rowsOf('select 1 from outlast_relay')).toEqual([]);
   });
 
-  it('never shows what was rolled back', async () => {
+  it('never shows rolled-back rows', async () => {
     const relay = await startRelay(producer);
     let id = '';
     const rolledBack = producer.transaction(async tx => {
@@ -83,7 +83,7 @@ describe('an outbox in MariaDB', () => {
     await relay.stop();
   });
 
-  it('has transactions of its own for those who bring no library', async () => {
+  it('has its own transactions for applications without an adapter', async () => {
     const own = createOutlast({ ...config, outbox: 'crm' });
     onTestFinished(() => own.close());
     const sent = await own.transaction(async tx => {
@@ -102,7 +102,7 @@ describe('an outbox in MariaDB', () => {
     ]);
   });
 
-  it('shows its dead letters, and brings them back', async () => {
+  it('lists its dead letters, and revives them', async () => {
     const sent = await producer.transaction(tx => producer.send(tx, echo, 5));
     await rowsOf(
       `insert into outlast_dead_letter (task_id, version, task_name, queue, priority, args, kwargs, embed, options, digest,
@@ -121,12 +121,12 @@ describe('an outbox in MariaDB', () => {
     expect(await sent.state()).toBe('pending');
   });
 
-  it('has a door, though the ledger is elsewhere: the fence stands beside the effect', async () => {
+  it('has a door although the ledger is elsewhere: the fence is stored beside the effect', async () => {
     const outlast = createOutlast(config);
-    const apart = task('mysql.apart', { queue: 'apart', result: unchecked<string>() });
-    const handler = producer.handler(apart, (_, ctx) => ctx.transaction(async () => ctx.id));
-    const worker = await startWorker(outlast, { tasks: [handler], queues: ['apart'] });
-    const sent = await outlast.push(apart);
+    const elsewhere = task('mysql.elsewhere', { queue: 'elsewhere', result: unchecked<string>() });
+    const handler = producer.handler(elsewhere, (_, ctx) => ctx.transaction(async () => ctx.id));
+    const worker = await startWorker(outlast, { tasks: [handler], queues: ['elsewhere'] });
+    const sent = await outlast.push(elsewhere);
     expect(await sent.result()).toBe(sent.id);
     const fences = await rowsOf('select task_id from outlast_fence where task_id = ?', [sent.id]);
     expect(fences).toHaveLength(1);
@@ -134,7 +134,7 @@ describe('an outbox in MariaDB', () => {
     await outlast.close();
   });
 
-  it('takes no adapter of another kind of database, nor the other way round', () => {
+  it('refuses the adapter of another kind of database, and the other way round', () => {
     const refused = expect.objectContaining({
       code: 'ERR_CONFIG_TIER',
       option: 'adapter',
@@ -147,7 +147,7 @@ describe('an outbox in MariaDB', () => {
   });
 });
 
-describe('a database that is not as it should be', () => {
+describe('a database that is not set up', () => {
   const on = (url: string): Outlast => {
     const outlast = createOutlast({
       database: main.url,
@@ -160,7 +160,7 @@ describe('a database that is not as it should be', () => {
   const send = async (outlast: Outlast): Promise<unknown> =>
     await outlast.transaction(tx => outlast.send(tx, echo, 1));
 
-  it('has no tables: the migration is named', async () => {
+  it('and has no tables: the error names the migration', async () => {
     const bare = await withMariadb('bare');
     onTestFinished(() => bare.drop());
     const outlast = on(bare.url);
@@ -169,7 +169,7 @@ describe('a database that is not as it should be', () => {
     await expect(relay.finished).rejects.toMatchObject({ code: 'ERR_SCHEMA_MISSING' });
   });
 
-  it('has no tables for the transaction of a library: the same', async () => {
+  it('and has no tables in the transaction of a library: the same error', async () => {
     const bare = await withMariadb('bare');
     onTestFinished(() => bare.drop());
     const pool = (await import('mysql2/promise')).createPool(bare.url);
@@ -186,7 +186,7 @@ describe('a database that is not as it should be', () => {
     });
   });
 
-  it('is away, or does not know the user or the database', async () => {
+  it('and is unreachable, or does not know the user or the database: the store is unavailable', async () => {
     const wrong = new URL(mariadbUrl());
     wrong.pathname = '/nowhere';
     const stranger = new URL(mariadbUrl());
@@ -199,7 +199,7 @@ describe('a database that is not as it should be', () => {
     }
   });
 
-  it('cannot be reached without the driver: the install line is named', () => {
+  it('and whose driver is missing: the error shows the install command', () => {
     const folder = mkdtempSync(join(tmpdir(), 'outlast-driverless-'));
     onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
     cpSync(join(ROOT, 'dist'), join(folder, 'dist'), { recursive: true });
@@ -220,7 +220,7 @@ describe('a database that is not as it should be', () => {
     expect(stdout).toBe('ConfigError ERR_DRIVER_MISSING npm i mysql2\n');
   });
 
-  it('is a server without SKIP LOCKED: it is refused at once', async () => {
+  it('and has no SKIP LOCKED is refused at once', async () => {
     const proxy = await oldServer();
     onTestFinished(() => proxy.close());
     const error = await send(on(proxy.url)).catch((thrown: unknown) => thrown);
@@ -229,7 +229,7 @@ describe('a database that is not as it should be', () => {
   });
 });
 
-/** The real server, which says that it is older than it is. */
+/** The real server, which reports an older version than it has. */
 async function oldServer(): Promise<{ readonly url: string; close(): void }> {
   const real = new URL(mariadbUrl());
   const server = createServer(client => {

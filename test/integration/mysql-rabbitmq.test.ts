@@ -8,7 +8,7 @@ import { migratedMariadb, until, type MigratedMariadb } from '../support/databas
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 
-/** Nobody is asked there: whoever only sends and relays needs no ledger. */
+/** Never contacted: a process that only sends and relays needs no ledger. */
 const LEDGER = 'redis://127.0.0.1:1/0';
 
 let database: MigratedMariadb;
@@ -33,7 +33,7 @@ afterAll(async () => {
 });
 
 describe('MariaDB as the database, with a broker beside it', () => {
-  it('sends and relays: what was committed arrives, what was rolled back never does', async () => {
+  it('sends and relays: committed tasks arrive, rolled-back ones never do', async () => {
     const queue = unique('queue');
     const echo = task(unique('echo'), { queue, input: unchecked<unknown>() });
     const gone = outlast.transaction(async tx => {
@@ -53,7 +53,7 @@ describe('MariaDB as the database, with a broker beside it', () => {
     expect(await rabbit.depth(queue)).toBe(1);
   });
 
-  it('is sent to and relayed from while the ledger is away', async () => {
+  it('sends and relays while the ledger is unreachable', async () => {
     const env = {
       OUTLAST_DATABASE_URL: database.url,
       OUTLAST_BROKER_URL: rabbitmqUrl(),

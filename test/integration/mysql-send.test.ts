@@ -27,7 +27,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     database = await migratedMariadb('send');
     await database.pool.query('create table orders (id varchar(64) primary key)');
     driver = open(database.url);
-    // The ledger is never asked: nothing listens there.
+    // The ledger is never contacted: nothing listens there.
     outlast = createOutlast({
       database: 'postgres://nobody@127.0.0.1:1/none',
       outboxes: { crm: { database: database.url } },
@@ -49,7 +49,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
   const countRows = async (): Promise<number> =>
     (await rows('select 1 from outlast_outbox')).length;
 
-  /** Runs `fn` in a transaction that is committed whatever `fn` threw, to see whether it was harmed. */
+  /** Runs `fn` in a transaction that is committed even if `fn` throws, to see whether it was harmed. */
   async function inTransaction<T>(fn: (tx: DriverConnection) => Promise<T>): Promise<T | Error> {
     const tx = await driver.connect();
     await tx.beginTransaction();
@@ -59,7 +59,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     return answer;
   }
 
-  it('appears with the data it is about when the transaction commits', async () => {
+  it('appears with its data when the transaction commits', async () => {
     const sent = await outlast.transaction(async tx => {
       await driver.run(tx, `insert into orders (id) values ('kept')`);
       return await outlast.send(tx, order, { orderId: 'kept' });
@@ -79,7 +79,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     expect(await rowsOf(id)).toBe(0);
   });
 
-  it('keeps what it was told: queue, priority, times, headers', async () => {
+  it('keeps its options: queue, priority, times, headers', async () => {
     const [eta, expires] = [new Date('2031-02-03T04:05:06.789Z'), new Date('9999-12-31T23:59:59Z')];
     const options: SendOptions = {
       queue: 'vip',
@@ -116,7 +116,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     );
   });
 
-  it('writes many large tasks, which no single statement could hold', async () => {
+  it('writes many large tasks that would not fit into one statement', async () => {
     const calls = Array.from({ length: 30 }, (_unused, n) =>
       anything.with(`${n}`.padEnd(700_000, 'x')),
     );
@@ -141,7 +141,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(await stored('a\u0000b\ud800c')).toBe(String.raw`["a\u0000b\ud800c"]{}`);
     });
 
-    it('are nested forty deep, which the JSON of MariaDB refuses', async () => {
+    it('may be nested forty deep, which the JSON type of MariaDB refuses', async () => {
       expect(await stored(deep(40))).toBe(`[]${JSON.stringify(deep(40))}`);
     });
 
@@ -150,7 +150,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(await stored(text)).toBe(`[${JSON.stringify(text)}]{}`);
     });
 
-    it('are the same whatever the session is set to', async () => {
+    it('are the same under any session settings', async () => {
       const sent = await outlast.transaction(async tx => {
         await driver.run(
           tx,
@@ -236,7 +236,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(await countRows()).toBe(before);
     });
 
-    it('takes a payload at the limit', async () => {
+    it('accepts a payload at the limit', async () => {
       const length = await atLimit();
       const sent = await outlast.transaction(tx => outlast.send(tx, anything, 'x'.repeat(length)));
       const [row] = await rows(
@@ -246,7 +246,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(Number(row?.['bytes'])).toBe(length + 4);
     });
 
-    it('refuses what the server would end the connection for, and the transaction goes on', async () => {
+    it('refuses what the server would close the connection for, and the transaction continues', async () => {
       const larger = createOutlast({
         database: 'postgres://nobody@127.0.0.1:1/none',
         outboxes: { crm: { database: database.url } },
@@ -264,7 +264,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(await rows(`select 1 from orders where id = 'packet'`)).toHaveLength(1);
     });
 
-    it('refuses a pool: its statements are not one transaction', async () => {
+    it('refuses a pool, because its statements are not one transaction', async () => {
       await expect(outlast.send(driver.pool, nightly)).rejects.toMatchObject({
         code: 'ERR_NOT_IN_TRANSACTION',
       });
@@ -294,7 +294,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     const send = async (orderId: string, options: SendOptions) =>
       await outlast.transaction(tx => outlast.send(tx, order, { orderId }, options));
 
-    it('gives the first handle to a second send', async () => {
+    it('returns the first handle to a second send', async () => {
       const first = await send('1', { idempotencyKey: 'key-1' });
       expect(await send('1', { idempotencyKey: 'key-1' })).toMatchObject({
         id: first.id,
@@ -302,13 +302,13 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       });
     });
 
-    it('is another one with a space behind it, or in capitals', async () => {
+    it('is another key with a trailing space, or in capitals', async () => {
       const keys = ['trailing', 'trailing ', 'Trailing', 'tra\u0308iling'];
       const sent = await Promise.all(keys.map(idempotencyKey => send('1', { idempotencyKey })));
       expect(sent.map(({ isNew }) => isNew)).toEqual([true, true, true, true]);
     });
 
-    it('is refused with other input, and the transaction goes on', async () => {
+    it('is refused with other input, and the transaction continues', async () => {
       await send('1', { idempotencyKey: 'key-2' });
       const answer = await inTransaction(async tx => {
         const refused = await outlast
@@ -329,7 +329,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect((await send('1', { idempotencyKey: 'key-3' })).isNew).toBe(true);
     });
 
-    it('goes to one of several transactions at the same time', async () => {
+    it('is acquired by one of several concurrent transactions', async () => {
       const sent = await Promise.all(
         Array.from({ length: 5 }, () => send('1', { idempotencyKey: 'key-4' })),
       );
@@ -337,7 +337,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(new Set(sent.map(({ id }) => id)).size).toBe(1);
     });
 
-    it('is kept for its window when its task has left, and while its task is there', async () => {
+    it('is kept for its window after its task has left, and as long as its task is there', async () => {
       const options = { id: 'keyed-id', idempotencyKey: 'key-5' };
       await send('1', options);
       await rows(
@@ -366,7 +366,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       });
     });
 
-    it('belongs to the first of a batch that names it', async () => {
+    it('belongs to the first task of a batch that names it', async () => {
       const [first, second, third] = await outlast.transaction(tx =>
         outlast.sendMany(tx, [
           order.with({ orderId: '1' }, { idempotencyKey: 'key-7' }),
@@ -383,7 +383,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
     const send = async (orderId: string, id: string) =>
       await outlast.transaction(tx => outlast.send(tx, order, { orderId }, { id }));
 
-    it('is the same task with the same input, and an error with another', async () => {
+    it('is the same task with the same input, and an error with other input', async () => {
       expect([(await send('1', 'my-id')).isNew, (await send('1', 'my-id')).isNew]).toEqual([
         true,
         false,
@@ -394,14 +394,14 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(isOutlastError(other, 'ERR_IDEMPOTENCY_MISMATCH')).toBe(true);
     });
 
-    it('is another one in capitals', async () => {
+    it('is another id in capitals', async () => {
       expect([(await send('1', 'CaSe')).isNew, (await send('1', 'case')).isNew]).toEqual([
         true,
         true,
       ]);
     });
 
-    it('that is there already keeps none of a batch from being written', async () => {
+    it('that already exists does not stop the rest of a batch from being written', async () => {
       await send('1', 'known');
       const [before, known, after] = await outlast.transaction(tx =>
         outlast.sendMany(tx, [
@@ -415,11 +415,11 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(await rowsOf('after')).toBe(1);
     });
 
-    it('that is committed while we wait for it is known by its digest, in whatever isolation', async () => {
+    it('that is committed while we wait for it is recognised by its digest, in any isolation level', async () => {
       const [one, two] = [await driver.connect(), await driver.connect()];
       await one.beginTransaction();
       await two.beginTransaction();
-      // Its snapshot is older than the row that will be in the way.
+      // Its snapshot is older than the conflicting row.
       await driver.run(two, 'select count(*) from outlast_outbox');
       await outlast.send(one, order, { orderId: '1' }, { id: 'race' });
       const waiting = outlast.send(two, order, { orderId: '1' }, { id: 'race' });
@@ -429,7 +429,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       for (const connection of [one, two]) await connection.release();
     });
 
-    it('twice in a batch is one task with the same input, and an error with another', async () => {
+    it('twice in a batch is one task with the same input, and an error with other input', async () => {
       const same = await outlast.transaction(tx =>
         outlast.sendMany(tx, [
           anything.with(1, { id: 'twin-1' }),
@@ -454,13 +454,13 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       input: unknown,
     ): Promise<void> => void (await outlast.send(tx, anything, input, { orderingKey }));
 
-    it('makes the order of ids the order of commits, whatever is rolled back in between', async () => {
+    it('makes the order of ids the order of commits, also with rollbacks in between', async () => {
       const committed: number[] = [];
       const one = async (n: number): Promise<void> => {
         const tx = await driver.connect();
         await tx.beginTransaction();
         await write(tx, 'orders', n);
-        // Without the lock, whoever came first would often be the last to commit.
+        // Without the lock, the first transaction would often commit last.
         await driver.run(tx, `select sleep(${(25 - n) / 1_000})`);
         if (n % 5 === 0) await tx.rollback();
         else {
@@ -479,7 +479,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       expect(stored.every(row => row['schema_version'] === 2)).toBe(true);
     });
 
-    it('is held until the transaction ends, and holds back no other', async () => {
+    it('is locked until the transaction ends, and blocks no other key', async () => {
       const [one, two] = [await driver.connect(), await driver.connect()];
       await one.beginTransaction();
       await two.beginTransaction();
@@ -487,7 +487,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       await write(two, 'other', 1);
       let isIn = false;
       const waiting = write(two, 'held', 2).then(() => (isIn = true));
-      // Who does not wait has sent many times by now.
+      // A transaction that does not wait has sent many times by now.
       for (let n = 0; n < 10; n++) await outlast.transaction(tx => outlast.send(tx, nightly));
       expect(isIn).toBe(false);
       await one.commit();
@@ -511,7 +511,7 @@ describe.each(Object.entries(DRIVERS))('a send with %s', (_, open) => {
       ).toHaveLength(160);
     });
 
-    it('is not promised where nothing can be locked', async () => {
+    it('is refused where its lock rows are missing', async () => {
       await rows('create table kept_slots as select * from outlast_ordering_key');
       await rows('delete from outlast_ordering_key');
       const answer = await inTransaction(tx => write(tx, 'lost', 1));

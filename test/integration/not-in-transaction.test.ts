@@ -17,7 +17,7 @@ import { DRIVERS, type Driver, type DriverConnection } from '../support/mysql-dr
 const nightly = task('outside.nightly');
 const REFUSED = { code: 'ERR_NOT_IN_TRANSACTION' };
 
-/** A library of one's own that knows nothing of its transactions. */
+/** An adapter of a user that does not know about transactions. */
 const blind = <Tx>(adapter: TransactionAdapter<Tx>): TransactionAdapter<Tx> => ({
   dialect: adapter.dialect,
   endsIdleTransactions: adapter.endsIdleTransactions,
@@ -26,7 +26,7 @@ const blind = <Tx>(adapter: TransactionAdapter<Tx>): TransactionAdapter<Tx> => (
   status: () => 'unknown',
 });
 
-describe('PostgreSQL refuses a send, and no row is left,', () => {
+describe('PostgreSQL refuses a send, and writes no row,', () => {
   let database: MigratedDatabase;
   let pool: Pool;
   let outlast: Outlast<PoolClient>;
@@ -82,7 +82,7 @@ describe('PostgreSQL refuses a send, and no row is left,', () => {
     await refused(lenient.send(pool as unknown as PoolClient, nightly));
   });
 
-  it('through something that only looks like a client and is a pool behind it', async () => {
+  it('through an object that looks like a client and is a pool behind it', async () => {
     const query = (text: string, values?: unknown[]) => pool.query(text, values);
     await refused(outlast.send({ query } as unknown as PoolClient, nightly));
   });
@@ -99,7 +99,7 @@ describe('PostgreSQL refuses a send, and no row is left,', () => {
     }
   });
 
-  it('behind a ROLLBACK that nobody has waited for', async () => {
+  it('behind a ROLLBACK that was not awaited', async () => {
     const client = await connect();
     await client.query('BEGIN');
     const ending = client.query('rollback');
@@ -110,14 +110,14 @@ describe('PostgreSQL refuses a send, and no row is left,', () => {
   it('that began before a ROLLBACK and was the first one of its client', async () => {
     const client = await connect();
     await client.query('BEGIN');
-    // The first one of an instance finds out that the transaction is over.
+    // The first send of an instance finds out that the transaction has ended.
     const sending = outlast.send(client, nightly).catch((error: unknown) => error);
     await client.query('ROLLBACK');
     await sending;
     expect(await count()).toBe(0);
   });
 
-  it('and takes one in a transaction, also beside other statements and after ROLLBACK TO', async () => {
+  it('and accepts one in a transaction, also beside other statements and after ROLLBACK TO', async () => {
     const lone = new Client(database.url);
     await lone.connect();
     onTestFinished(() => lone.end());
@@ -134,7 +134,7 @@ describe('PostgreSQL refuses a send, and no row is left,', () => {
     expect(await count()).toBe(0);
   });
 
-  it('says that a failed transaction has failed', async () => {
+  it('and reports that a failed transaction has failed', async () => {
     const client = await connect();
     await client.query('BEGIN');
     await client.query('select * from nowhere').catch(() => undefined);
@@ -145,7 +145,7 @@ describe('PostgreSQL refuses a send, and no row is left,', () => {
 
 const late = task('outside.late', { input: unchecked<number>() });
 
-describe.each(Object.entries(DRIVERS))('%s refuses a send, and no row is left,', (_, open) => {
+describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', (_, open) => {
   let database: MigratedMariadb;
   let driver: Driver;
   let outlast: Outlast<DriverConnection>;
@@ -206,7 +206,7 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and no row is left,',
     }
   });
 
-  it('after a statement that committed the transaction by itself', async () => {
+  it('after a statement that committed the transaction implicitly', async () => {
     const createTable = 'create table if not exists commits_by_itself (id int)';
     const sendAfter = async (sender: Outlast<DriverConnection>): Promise<unknown> =>
       await sender.transaction(async tx => {
@@ -222,7 +222,7 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and no row is left,',
     await refused(sendOwn);
   });
 
-  it('and takes one in a transaction, or without autocommit', async () => {
+  it('and accepts one in a transaction, or without autocommit', async () => {
     for (const sender of [outlast, viaBlind]) {
       const connection = await connect();
       await connection.beginTransaction();

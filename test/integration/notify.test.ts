@@ -17,8 +17,8 @@ afterAll(() => database.dispose());
 interface Setup {
   readonly outlast: Outlast<PoolClient>;
   readonly send: (options?: SendOptions) => Promise<unknown>;
-  /** How often somebody was told of rows, by what was done since the last time. */
-  readonly told: () => Promise<number>;
+  /** How many notifications about rows came since the last call. */
+  readonly notified: () => Promise<number>;
 }
 
 async function setup(): Promise<Setup> {
@@ -39,8 +39,8 @@ async function setup(): Promise<Setup> {
   return {
     outlast,
     send: options => outlast.transaction(tx => outlast.send(tx, nightly, undefined, options)),
-    told: async () => {
-      // Notifications come in the order of commits: all that were before this one are there when it is.
+    notified: async () => {
+      // Notifications come in the order of commits: all earlier ones have arrived when this one does.
       end = gate();
       await database.pool.query(`select pg_notify('outlast_outbox', 'end')`);
       await end.opened;
@@ -49,23 +49,23 @@ async function setup(): Promise<Setup> {
   };
 }
 
-describe('who waits for rows', () => {
-  it('is told of every send, by whatever statement, while there are few', async () => {
-    const { outlast, send, told } = await setup();
+describe('a listener for new rows', () => {
+  it('is notified of every send, by any statement, while there are few', async () => {
+    const { outlast, send, notified } = await setup();
     await send();
-    expect(await told()).toBe(1);
+    expect(await notified()).toBe(1);
     await send({ id: 'given' });
-    expect(await told()).toBe(1);
+    expect(await notified()).toBe(1);
     await send({ idempotencyKey: 'key' });
-    expect(await told()).toBe(1);
+    expect(await notified()).toBe(1);
     await outlast.transaction(tx => outlast.sendMany(tx, [nightly.with(), nightly.with()]));
-    expect(await told()).toBe(1);
+    expect(await notified()).toBe(1);
   });
 
-  it('is not told of what was not written, or not committed', async () => {
-    const { outlast, send, told } = await setup();
+  it('is not notified of sends that were not written or not committed', async () => {
+    const { outlast, send, notified } = await setup();
     await send({ id: 'twice', idempotencyKey: 'twice' });
-    await told();
+    await notified();
     await send({ id: 'twice' });
     await send({ idempotencyKey: 'twice' });
     const sending = outlast.transaction(async tx => {
@@ -73,15 +73,15 @@ describe('who waits for rows', () => {
       throw new Error('rolled back');
     });
     await expect(sending).rejects.toThrow('rolled back');
-    expect(await told()).toBe(0);
+    expect(await notified()).toBe(0);
   });
 
-  it('is told of some sends where there are many', async () => {
-    const { send, told } = await setup();
+  it('is notified of some sends where there are many', async () => {
+    const { send, notified } = await setup();
     const startedAt = performance.now();
     for (let n = 0; n < 300; n++) await send();
     const seconds = (performance.now() - startedAt) / 1000;
-    const times = await told();
+    const times = await notified();
     expect(times).toBeGreaterThanOrEqual(10);
     expect(times).toBeLessThanOrEqual(Math.min(300, 11 + 50 * seconds));
   });

@@ -32,7 +32,7 @@ async function write(name: string, count: number, secondsAgo: number): Promise<v
   );
 }
 
-/** The database, and the values of every claim that is made through it. */
+/** The database, and the parameters of every claim made through it. */
 function recorded(): { readonly db: PostgresDatabase; readonly claims: unknown[][] } {
   const claims: unknown[][] = [];
   const proxy = new Proxy(db, {
@@ -53,7 +53,7 @@ interface Plan {
   readonly 'Shared Read Blocks': number;
 }
 
-/** Pages a claim with these values would touch; it is taken back. */
+/** Pages that a claim with these parameters would touch; it is rolled back. */
 async function pagesOf(values: readonly unknown[]): Promise<number> {
   const client = await database.pool.connect();
   try {
@@ -71,13 +71,13 @@ async function pagesOf(values: readonly unknown[]): Promise<number> {
 }
 
 describe('a foreign transaction that is open for ten minutes', () => {
-  it('does not make each look of the relay longer than the one before', async () => {
+  it('does not make each claim of the relay slower than the one before', async () => {
     const foreign = await database.pool.connect();
     try {
       await foreign.query('begin isolation level repeatable read');
       await foreign.query('select count(*) from outlast_outbox');
       const { db: through, claims } = recorded();
-      // A clock that stands: no look from the beginning comes by time.
+      // The clock stands still: no full scan is started by time.
       const store = new PostgresOutboxStore(through, {
         movesIntoLedger: false,
         monotonic: () => 0,
@@ -109,7 +109,7 @@ describe('a foreign transaction that is open for ten minutes', () => {
     }
   });
 
-  it('hides no row that was committed late or given back', async () => {
+  it('hides no row that was committed late or released', async () => {
     const store = new PostgresOutboxStore(db, { movesIntoLedger: false, monotonic: () => 0 });
     const take = async (token: string): Promise<readonly string[]> =>
       (await store.claim({ relay: 'other', token, limit: 100, staleMs: 60_000 })).map(
@@ -119,7 +119,7 @@ describe('a foreign transaction that is open for ten minutes', () => {
     await store.beat('other', 600_000);
     await write('early-', 1, 0);
     expect(await take('t1')).toEqual(['early-1']);
-    // Its transaction began an hour before the one whose row was claimed already.
+    // Its transaction began an hour before the one whose row is claimed already.
     await write('late-', 1, 3_600);
     expect(await take('t2')).toEqual(['late-1']);
     await write('later-', 1, 0);
@@ -129,7 +129,7 @@ describe('a foreign transaction that is open for ten minutes', () => {
 });
 
 describe('a claim and the delete after it', () => {
-  it('do not wait for the disk, and leave the session as it was', async () => {
+  it('do not wait for the disk, and restore the session', async () => {
     await database.pool.query('delete from outlast_outbox');
     await write('quick-', 1, 0);
     const client = await database.pool.connect();
@@ -162,7 +162,7 @@ describe('a claim and the delete after it', () => {
       };
       expect(await settle()).toBe('off');
       expect(await setting()).toBe(before);
-      // Sent again after a crash it would come behind the next of its key.
+      // Published again after a crash, it would come behind the next row of its key.
       await client.query(`update outlast_outbox set ordering_key = 'key'`);
       expect(await settle()).toBe(before);
     } finally {

@@ -52,7 +52,7 @@ const rowsOf = async (key: string): Promise<readonly Row[]> => {
   return (await database.pool.query<Row>(text, [key])).rows;
 };
 
-/** How many sessions wait for a lock that somebody else's transaction holds. */
+/** How many sessions wait for a lock that another transaction holds. */
 const waiting = async (): Promise<number> => {
   const text = `select 1 from pg_locks where locktype = 'advisory' and not granted
     and database = (select oid from pg_database where datname = current_database())`;
@@ -60,7 +60,7 @@ const waiting = async (): Promise<number> => {
 };
 
 describe('rows with an ordering key', () => {
-  it('have the key, the choice and a format of their own; others have none of it', async () => {
+  it('store the key, the whenDead choice and their own row format; other rows have none of these', async () => {
     const sent = await outlast.transaction(tx =>
       outlast.sendMany(tx, [
         step.with({ order: 'columns', n: 1 }),
@@ -82,7 +82,7 @@ describe('rows with an ordering key', () => {
     expect(rows[0]).toMatchObject({ ordering_key: null, parks_key: false, schema_version: 1 });
   });
 
-  it('wait for the transaction that has the key, and nobody else does', async () => {
+  it('wait for the transaction that holds their key, and rows with other keys do not', async () => {
     const [sentFirst, mayCommit] = [gate<string>(), gate()];
     const first = outlast.transaction(async tx => {
       sentFirst.open((await outlast.send(tx, step, { order: 'held', n: 1 })).id);
@@ -113,10 +113,10 @@ describe('rows with an ordering key', () => {
     expect((await rowsOf('rolled-back')).map(row => row.task_id)).toEqual([sent.id]);
   });
 
-  it('have ids in the order of their commits, however many keys a transaction names', async () => {
+  it('get ids in the order of their commits, however many keys a transaction names', async () => {
     const committed: { readonly id: string; readonly key: string }[] = [];
     const keys = ['many-a', 'many-b', 'many-c'];
-    // Every transaction names the keys in another order: taken as they come, the locks would be waited for in a circle.
+    // Every transaction names the keys in another order: locked in that order, they would deadlock.
     const send = async (turn: number): Promise<void> => {
       const named = keys.map((_, index) => keys[(index + turn) % keys.length] ?? '');
       await outlast.transaction(async tx => {
@@ -159,7 +159,7 @@ describe('an ordering key that cannot be kept', () => {
 });
 
 describe('a relay', () => {
-  /** A ledger that refuses one task a few times, whoever sends it. */
+  /** A ledger that refuses one task a few times, whichever relay sends it. */
   const refuse = async (
     pool: MigratedDatabase['pool'],
     id: string,
@@ -184,7 +184,7 @@ describe('a relay', () => {
     return (await pool.query<{ id: string }>(text, [ids])).rows.map(row => row.id);
   };
 
-  it('of one database moves a key in order, one row at a look', async () => {
+  it('of a single database moves a key in order, one row per batch', async () => {
     const order = 'moved';
     const calls = Array.from({ length: 5 }, (_, n) => step.with({ order, n }));
     const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
@@ -199,33 +199,33 @@ describe('a relay', () => {
     expect(await arrived(database.pool, [...ids])).toEqual(sent.map(({ id }) => id));
   });
 
-  it('of an outbox apart publishes a key in order while its head is refused and tried again', async () => {
+  it('of a separate outbox publishes a key in order while its first row is refused and retried', async () => {
     const crm = await migratedDatabase('ordering-crm');
-    const apart = createOutlast({
+    const separate = createOutlast({
       database: database.url,
       outboxes: { crm: { database: crm.url } },
       outbox: 'crm',
       adapter: fromPg(crm.pool),
       relay: { backoffTime: '100ms', maxBackoff: '200ms', maxRetries: 10, idleTime: '100ms' },
     });
-    const sent = await apart.transaction(tx =>
-      apart.sendMany(tx, [
-        ...Array.from({ length: 4 }, (_, n) => step.with({ order: 'apart', n })),
+    const sent = await separate.transaction(tx =>
+      separate.sendMany(tx, [
+        ...Array.from({ length: 4 }, (_, n) => step.with({ order: 'separate', n })),
         plain.with(1),
       ]),
     );
     const ids = sent.map(({ id }) => id);
     await refuse(database.pool, ids[0] ?? '', 3);
-    const relays = [await startRelay(apart), await startRelay(apart)];
+    const relays = [await startRelay(separate), await startRelay(separate)];
     const all = await until(async () => {
       const found = await arrived(database.pool, ids);
       return found.length === ids.length && found;
     });
     for (const relay of relays) await relay.stop();
     expect(all.filter(id => id !== ids[4])).toEqual(ids.slice(0, 4));
-    // What has no key did not wait for the head.
+    // Rows without a key did not wait for the first row.
     expect(all[0]).toBe(ids[4]);
-    await apart.close();
+    await separate.close();
     await crm.dispose();
   });
 });

@@ -50,7 +50,7 @@ describe('an outbox in another database', () => {
     await outlast.close();
   });
 
-  it('never shows what was rolled back', async () => {
+  it('never shows rolled-back rows', async () => {
     const relay = await startRelay(producer);
     let id = '';
     const rolledBack = producer.transaction(async tx => {
@@ -77,7 +77,7 @@ describe('an outbox in another database', () => {
     await relay.stop();
   });
 
-  it('keeps its rows while the broker is away, and costs them no retry', async () => {
+  it('keeps its rows while the broker is unreachable, and spends none of their retries', async () => {
     const away = createOutlast({
       database: 'postgres://nobody@127.0.0.1:1/none',
       outboxes: config.outboxes,
@@ -94,7 +94,7 @@ describe('an outbox in another database', () => {
     await away.close();
   });
 
-  it('cannot be named when the configuration does not know it', () => {
+  it('is refused under a name that the configuration does not have', () => {
     expect(() => createOutlast({ ...config, outbox: 'cmr' })).toThrow(
       expect.objectContaining({ code: 'ERR_OPTION_RANGE', hint: 'Did you mean crm?' }) as Error,
     );
@@ -107,12 +107,12 @@ describe('an outbox in another database', () => {
     );
   });
 
-  it('has a door, though the ledger is elsewhere: the fence stands beside the effect', async () => {
+  it('has a door although the ledger is elsewhere: the fence is stored beside the effect', async () => {
     const outlast = createOutlast(config);
-    const apart = task('outboxes.apart', { queue: 'apart', result: unchecked<string>() });
-    const handler = producer.handler(apart, (_, ctx) => ctx.transaction(async () => ctx.id));
-    const worker = await startWorker(outlast, { tasks: [handler], queues: ['apart'] });
-    const sent = await outlast.push(apart);
+    const separate = task('outboxes.separate', { queue: 'separate', result: unchecked<string>() });
+    const handler = producer.handler(separate, (_, ctx) => ctx.transaction(async () => ctx.id));
+    const worker = await startWorker(outlast, { tasks: [handler], queues: ['separate'] });
+    const sent = await outlast.push(separate);
     expect(await sent.result()).toBe(sent.id);
     await worker.stop();
     await outlast.close();

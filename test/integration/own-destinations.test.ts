@@ -24,19 +24,19 @@ afterAll(async () => {
   await database.dispose();
 });
 
-interface Place {
+interface Tier {
   readonly url: () => string;
-  /** Messages that lie in a queue. */
+  /** The number of messages in a queue. */
   readonly depth: (queue: string) => Promise<number>;
   readonly remove: (queue: string) => Promise<unknown>;
 }
 
-const onRabbit: Place = {
+const onRabbit: Tier = {
   url: rabbitmqUrl,
   depth: async queue => (await rabbit.depth(queue)) ?? 0,
   remove: queue => rabbit.delete(queue),
 };
-const onRedis: Place = {
+const onRedis: Tier = {
   url: redisUrl,
   depth: async queue => {
     const { lists } = queueKeys(queue, false);
@@ -49,8 +49,8 @@ const onRedis: Place = {
 describe.each([
   ['RabbitMQ', onRabbit],
   ['Redis', onRedis],
-])('a queue on %s that no worker has declared, named by our own application', (_, place) => {
-  /** A worker that takes from the first queue alone, and an application. */
+])('a queue on %s that no worker has declared, named by our own application', (_, tier) => {
+  /** A worker that consumes only the first queue, and an application. */
   async function setup() {
     const [queue, later, body, failed] = ['first', 'later', 'body', 'failed'].map(unique) as [
       string,
@@ -67,18 +67,18 @@ describe.each([
       handlerOf(first.name, queue, () => 'done'),
       handlerOf(dies.name, queue, () => Promise.reject(new Error('as it should'))),
     ];
-    await startFleetWorker({ database: database.url, broker: place.url(), handlers });
+    await startFleetWorker({ database: database.url, broker: tier.url(), handlers });
     // It sends the bodies of chords.
-    await startRecovery({ database: database.url, broker: place.url() });
-    const relayed = await relayedOutlast(database, { broker: place.url() });
+    await startRecovery({ database: database.url, broker: tier.url() });
+    const relayed = await relayedOutlast(database, { broker: tier.url() });
     onTestFinished(async () => {
       await relayed.dispose();
-      for (const name of [queue, later, body, failed]) await place.remove(name);
+      for (const name of [queue, later, body, failed]) await tier.remove(name);
     });
     return { outlast: relayed.outlast, first, dies, next, last, alarm, later, body, failed };
   }
 
-  it('has what follows a task of the outbox at once: chains, chords and error links', async () => {
+  it('receives the follow-ups of an outbox task at once: chains, chords and error links', async () => {
     const { outlast, first, dies, next, last, alarm, later, body, failed } = await setup();
     await outlast.transaction(async tx => {
       await outlast.sendMany(tx, [
@@ -88,12 +88,12 @@ describe.each([
       ]);
     });
     for (const queue of [later, body, failed])
-      await until(async () => (await place.depth(queue)) > 0);
+      await until(async () => (await tier.depth(queue)) > 0);
   });
 
-  it('has what follows a pushed task at once', async () => {
+  it('receives the follow-ups of a pushed task at once', async () => {
     const { outlast, first, next, later } = await setup();
     await outlast.push(first, undefined, { link: next });
-    await until(async () => (await place.depth(later)) > 0);
+    await until(async () => (await tier.depth(later)) > 0);
   });
 });

@@ -51,7 +51,7 @@ const namesOf = async (client: PoolClient): Promise<number> =>
     .rowCount ?? 0;
 
 describe('sends through a pooler in transaction mode', () => {
-  it('meet another session all the time and never fail', async () => {
+  it('use a different session each time and never fail', async () => {
     const { pool, outlast } = open(pooler.url);
     const clients = await Promise.all(Array.from({ length: 6 }, () => pool.connect()));
     const sessions = new Set<string>();
@@ -74,7 +74,7 @@ describe('sends through a pooler in transaction mode', () => {
   });
 });
 
-describe('sends on a session of their own', () => {
+describe('sends on a dedicated session', () => {
   it('have their statement planned once', async () => {
     const { pool, outlast } = open(database.url);
     const client = await pool.connect();
@@ -84,7 +84,7 @@ describe('sends on a session of their own', () => {
     await database.pool.query('delete from outlast_outbox');
   });
 
-  it('lose one transaction, and no second one, when the session was made to forget', async () => {
+  it('lose one transaction, and not a second one, after DISCARD ALL', async () => {
     const { pool, outlast } = open(database.url);
     const client = await pool.connect();
     for (let n = 0; n < 3; n++) await send(outlast, client, n);
@@ -98,7 +98,7 @@ describe('sends on a session of their own', () => {
     expect(rows).toHaveLength(6);
   });
 
-  it('have no statement kept where that is switched off', async () => {
+  it('keep no prepared statement where that is switched off', async () => {
     const pool = new Pool({ connectionString: database.url, max: 1 });
     const outlast = createOutlast({
       database: database.url,
@@ -115,7 +115,7 @@ describe('sends on a session of their own', () => {
 });
 
 describe('relay, worker and resurrector through a pooler in transaction mode', () => {
-  it('move tasks, run them and give their results', async () => {
+  it('move tasks, run them and return their results', async () => {
     const { outlast } = open(pooler.url);
     const services = await Promise.all([
       startRelay(outlast, { idleTime: '20ms' }),
@@ -147,7 +147,7 @@ describe('relay, worker and resurrector through a pooler in transaction mode', (
     await Promise.all(services.map(service => service.stop()));
   });
 
-  it('have limits on their transactions though the pooler refuses those of sessions', async () => {
+  it('have time limits on their transactions although the pooler refuses session settings', async () => {
     const outlast = createOutlast({ database: pooler.url });
     const limits = await outlast.transaction(tx =>
       tx.query(

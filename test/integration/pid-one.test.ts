@@ -6,11 +6,11 @@ import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { freePort } from '../support/free-port.ts';
 
-/** Needs the right to make namespaces: root, or a kernel that gives it to everybody. */
+/** Needs permission to create namespaces: root, or a kernel that allows it to all users. */
 const NAMESPACE = ['--pid', '--fork', '--mount-proc', '--kill-child'];
 const isPermitted = spawnSync('unshare', [...NAMESPACE, 'true']).status === 0;
 
-/** A handler in a process of its own, which says when it runs and goes on when the test says so. */
+/** A handler in its own process, which reports its start and ends when the test allows it. */
 const SERVICE: Readonly<Record<string, string>> = {
   'outlast.config.mjs': `
     import { defineConfig } from 'outlast';
@@ -32,7 +32,7 @@ const SERVICE: Readonly<Record<string, string>> = {
     export const apart = outlast.handler(task('pid.apart'), { mode: 'process', run });`,
 };
 
-/** The command of the manifest that the page shows, as it stands there. */
+/** The command of the manifest, exactly as the page shows it. */
 function manifestCommand(port: number): readonly string[] {
   const page = fileURLToPath(new URL('../../docs/operations/kubernetes.md', import.meta.url));
   const [, list = ''] = /^ +command: \[(.+)\]$/m.exec(readFileSync(page, 'utf8')) ?? [];
@@ -61,7 +61,7 @@ describe.skipIf(!isPermitted)('the command of the manifest as PID 1 of a namespa
   let project: CliProject;
   let unshare: ChildProcess;
   let log = '';
-  /** PID 1 of the namespace, as it is called out here. */
+  /** PID 1 of the namespace, by its id outside of it. */
   let init: number;
 
   beforeAll(async () => {
@@ -94,7 +94,7 @@ describe.skipIf(!isPermitted)('the command of the manifest as PID 1 of a namespa
     await until(async () => (await database.pool.query(began)).rowCount);
   };
 
-  it('outlives a killed worker, whose handler process ends; the task runs again', async () => {
+  it('survives a killed worker, whose handler process ends; the task runs again', async () => {
     await sent('orphaned');
     const [worker = 0] = childrenOf(init);
     const [handler = 0] = childrenOf(worker);
@@ -103,11 +103,11 @@ describe.skipIf(!isPermitted)('the command of the manifest as PID 1 of a namespa
     await database.pool.query(`insert into goes_on values ('orphaned')`);
     const done = `select from outlast_task where id = 'orphaned' and state = 'done'`;
     await until(async () => (await database.pool.query(done)).rowCount);
-    // It cannot reap what it did not start, and says who can.
+    // It cannot reap processes that it did not start, and names the one that can.
     expect(log).toContain('node reaps no orphans');
   });
 
-  it('is node itself, which is told of SIGTERM, drains and exits with 0', async () => {
+  it('is node itself, which receives SIGTERM, drains and exits with 0', async () => {
     expect(readFileSync(`/proc/${init}/status`, 'utf8')).toMatch(/^NSpid:\s+\d+\s+1$/m);
     await sent('held');
     const ended = new Promise(resolve => {

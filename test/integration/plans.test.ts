@@ -13,13 +13,13 @@ import {
 } from '../support/database.ts';
 
 const ROWS = 1_000_000;
-/** Of the sparse table; all others wait for an hour that is not over. */
+/** Of the sparse table; all other rows are due an hour later. */
 const DUE = 50;
 const LIMIT = 100;
 const FORMAT = 2;
-/** Of longer rows a claim tells only the length. */
+/** For longer rows a claim returns only the length. */
 const MOST_BYTES = BATCH_BYTES / LIMIT;
-/** A claim looks at what it takes, and at little more. */
+/** A claim reads the rows that it takes, and few more. */
 const FEW = 10 * LIMIT;
 const PATIENCE_MS = 300_000;
 
@@ -43,7 +43,7 @@ let client: PoolClient;
 let mariadb: MigratedMariadb;
 let connection: Connection;
 
-// At the same time: each keeps one core busy for a while.
+// Concurrently: each keeps one core busy for a while.
 beforeAll(async () => {
   await Promise.all([fillPostgres(), fillMariadb()]);
 }, PATIENCE_MS);
@@ -94,7 +94,7 @@ describe('a million rows in PostgreSQL', () => {
     readonly scans: readonly string[];
   }
 
-  /** What a statement reads; its effects are undone. */
+  /** What a statement reads; its effects are rolled back. */
   async function look(text: string, values: readonly unknown[] = []): Promise<Looked> {
     await client.query('savepoint look');
     const { rows } = await client.query<{ 'QUERY PLAN': readonly { Plan: PlanNode }[] }>(
@@ -117,7 +117,7 @@ describe('a million rows in PostgreSQL', () => {
     };
   }
 
-  /** Runs steps in a transaction that is rolled back whatever happens. */
+  /** Runs steps in a transaction that is always rolled back. */
   async function undone(fn: () => Promise<void>): Promise<void> {
     await client.query('begin');
     try {
@@ -135,7 +135,7 @@ describe('a million rows in PostgreSQL', () => {
   const steps = (isDense: boolean): void => {
     const claimed = isDense ? LIMIT : DUE;
 
-    it('claims, renews, settles and gives back by its indexes, and reads little more than it takes', () =>
+    it('are claimed, renewed, settled and released by index, reading few rows more than are taken', () =>
       undone(async () => {
         const claim = ['relay', 'token', LIMIT, 60_000, FORMAT, null, MOST_BYTES];
         const looked = await look(POSTGRES.claim, claim);
@@ -161,7 +161,7 @@ describe('a million rows in PostgreSQL', () => {
         }
       }));
 
-    it('moves by the same index', () =>
+    it('are moved by the same index', () =>
       undone(async () => {
         const { indexes, scans, read } = await look(POSTGRES.move, [LIMIT, FORMAT, null]);
         expect(indexes).toContain('outlast_outbox_due');
@@ -169,7 +169,7 @@ describe('a million rows in PostgreSQL', () => {
         expect(read).toBeLessThan(FEW);
       }));
 
-    it('finds what is due next and what is claimed for too long', () =>
+    it('are searched by index for the next due row and for stale claims', () =>
       undone(async () => {
         const due = await look(POSTGRES.outboxNextDue, [FORMAT, null]);
         expect(due.indexes).toEqual(expect.arrayContaining(['outlast_outbox_due']));
@@ -189,7 +189,7 @@ describe('a million rows in PostgreSQL', () => {
         expect(reclaim.read).toBeLessThan(FEW);
       }));
 
-    it('is counted from indexes', () =>
+    it('are counted from indexes', () =>
       undone(async () => {
         const sample = await look(POSTGRES.outboxSample, [FORMAT]);
         expect(sample.scans).not.toContain('Seq Scan');
@@ -206,7 +206,7 @@ describe('a million rows in PostgreSQL', () => {
 
   describe('all of which are due', () => {
     beforeAll(async () => {
-      // Writes the table anew, indexes and all, and two hours later.
+      // Rewrites the table with its indexes, two hours later.
       await client.query(
         `alter table outlast_outbox alter column available_at type timestamptz using available_at - interval '2 hours'`,
       );
@@ -224,7 +224,7 @@ describe('a million rows in MariaDB', () => {
     return (await connection.query(before + text, [...values]))[0] as RowDataPacket[];
   }
 
-  /** Runs steps in a transaction that is rolled back whatever happens. */
+  /** Runs steps in a transaction that is always rolled back. */
   async function undone(fn: () => Promise<void>): Promise<void> {
     await connection.beginTransaction();
     try {
@@ -250,7 +250,7 @@ describe('a million rows in MariaDB', () => {
     return { rows, read: (await reads()) - from };
   }
 
-  /** Which indexes of the outbox a statement is planned with, and how. */
+  /** The indexes of the outbox that a statement is planned with, and how. */
   async function planOf(
     statement: MysqlStatement,
     params: readonly unknown[] = [],
@@ -265,7 +265,7 @@ describe('a million rows in MariaDB', () => {
   const steps = (isDense: boolean): void => {
     const claimed = isDense ? LIMIT : DUE;
 
-    it('claims, renews, settles and gives back by its indexes, and reads little more than it takes', () =>
+    it('are claimed, renewed, settled and released by index, reading few rows more than are taken', () =>
       undone(async () => {
         const claim = [LIMIT, FORMAT, null];
         expect(await planOf(MYSQL.claim, claim)).toContain('o range outlast_outbox_due');
@@ -292,7 +292,7 @@ describe('a million rows in MariaDB', () => {
         }
       }));
 
-    it('finds what is due next and what is claimed for too long', () =>
+    it('are searched by index for the next due row and for stale claims', () =>
       undone(async () => {
         expect(await planOf(MYSQL.outboxNextDue, [FORMAT, null])).toContainEqual(
           expect.stringMatching(/^o (range|ref) outlast_outbox_due$/),
@@ -309,7 +309,7 @@ describe('a million rows in MariaDB', () => {
         expect((await look(MYSQL.reclaimMark, [ids])).read).toBeLessThan(FEW);
       }));
 
-    it('is counted from an index', async () => {
+    it('are counted from an index', async () => {
       const extra = async (
         statement: MysqlStatement,
         params: readonly unknown[],

@@ -20,7 +20,7 @@ const count = async (what: string): Promise<number> =>
   Number((await db.query(`select count(*) as n from ${what}`))[0]?.['n']);
 
 describe('one statement of PostgreSQL', () => {
-  it('takes a thousand rows from a relay that was lost, and the rest with the next look', async () => {
+  it('takes a thousand rows of a lost relay, and the next call the rest', async () => {
     await db.query(`insert into outlast_outbox
       (task_id, task_name, queue, priority, args, kwargs, embed, options, digest, schema_version, payload_version,
         available_at, state, claim_token, claimed_by, claimed_until)
@@ -35,7 +35,7 @@ describe('one statement of PostgreSQL', () => {
     expect(left).toEqual([500, 0]);
   });
 
-  it('forgets so many permits at once, and is repeated until all are gone', async () => {
+  it('prunes a bounded number of permits, and is repeated until all are gone', async () => {
     const addPermits = (): Promise<unknown> =>
       db.query(`insert into outlast_permit (token, ends_at)
         select 'p-' || n, clock_timestamp() - interval '1 hour' from generate_series(1, 2500) n`);

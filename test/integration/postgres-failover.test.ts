@@ -41,8 +41,8 @@ async function ask(url: string, text: string): Promise<Record<string, unknown> |
   }
 }
 
-describe('a standby that is promoted before it had everything', () => {
-  it('gives out higher epochs, refuses the runs it never heard of, and knows no key of theirs', async () => {
+describe('a standby that is promoted without the last commits', () => {
+  it('gives out higher epochs, refuses runs it does not know, and has none of their keys', async () => {
     const primary = await owned(startPostgres());
     const link = await TcpProxy.to(primary.url);
     onTestFinished(() => link.close());
@@ -57,7 +57,7 @@ describe('a standby that is promoted before it had everything', () => {
       const text = `select count(*)::int as copies from pg_stat_replication where replay_lsn = pg_current_wal_lsn()`;
       return (await ask(primary.url, text))?.['copies'] === 1;
     });
-    // From here on it hears of nothing.
+    // From here on nothing is replicated to it.
     link.silence();
     await before.driver.release(first);
     const { task: lost } = await before.driver.beginWaiting(envelope, { worker });
@@ -76,7 +76,7 @@ describe('a standby that is promoted before it had everything', () => {
     const { task: next } = await driver.beginWaiting(envelope);
     expect(next.epoch).toBeGreaterThan(lost.epoch);
     expect((await driver.running(unseen.envelope)).task.epoch).toBeGreaterThan(unseen.task.epoch);
-    // The stale run is still there, and completes nothing.
+    // The stale run still exists, and completes nothing.
     const after = new PostgresIdempotencyStore(db);
     const own = { ...call, epoch: next.epoch, run: next.run };
     expect(await after.acquire(own)).toMatchObject({ status: 'owned' });
@@ -89,8 +89,8 @@ describe('a standby that is promoted before it had everything', () => {
   });
 });
 
-describe('a database that another server had before', () => {
-  it('begins messages and waiting tasks above all epochs before, once for all who ask', async () => {
+describe('a database that was copied from another server', () => {
+  it('begins messages and waiting tasks above all earlier epochs, raised once for all callers', async () => {
     const database = await migratedDatabase('failover');
     onTestFinished(() => database.dispose());
     const [one, two] = [await open(database.url), await open(database.url)];
@@ -99,7 +99,7 @@ describe('a database that another server had before', () => {
     const { task } = await one.driver.running(known);
     expect(task.epoch).toBe(1);
     await one.driver.release(task);
-    // As in a copy of the data: the server that they name is not this one.
+    // As in a copy of the data: they name another server.
     await database.pool.query(`update outlast_generation set shown = 'another server'`);
     const begun = await Promise.all([
       one.driver.begin(worker.worker, { messages: [makeEnvelope(), known] }),

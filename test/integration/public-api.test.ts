@@ -3,7 +3,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import type { PoolClient } from 'pg';
 import { z } from 'zod';
 import {
@@ -22,6 +22,7 @@ import {
   type Service,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
+import { CONTEXT } from '../../dist/app/outlast.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { withDatabase } from '../support/servers.ts';
@@ -49,7 +50,7 @@ const names = (): { name: string; queue: string } => {
   return { name: `api.task-${count}`, queue: `q${count}` };
 };
 
-/** A log that can be looked at. */
+/** A log that a test can read. */
 function memoryLog(): Logger & { readonly lines: string[] } {
   const lines: string[] = [];
   const add =
@@ -120,11 +121,14 @@ describe('the package', () => {
     }
   });
 
-  it.each(Object.keys(EXPORTS))('gives %s to require(), so nothing awaits at its top', path => {
-    expect(Object.keys(require(path) as object)).toEqual(
-      expect.arrayContaining([...(EXPORTS[path] ?? [])]),
-    );
-  });
+  it.each(Object.keys(EXPORTS))(
+    'gives %s to require(), so no module has a top-level await',
+    path => {
+      expect(Object.keys(require(path) as object)).toEqual(
+        expect.arrayContaining([...(EXPORTS[path] ?? [])]),
+      );
+    },
+  );
 
   it('loads no Node built-in and no driver for contracts', () => {
     const packages = new Set<string>();
@@ -142,7 +146,7 @@ describe('the package', () => {
 
 const IMPORT = /^(?:import|export)\s+(?:[\w$*{}\s,]+?\sfrom\s+)?['"]([^'"]+)['"]/gm;
 
-/** Follows static imports; what lies outside the package is noted. */
+/** Follows static imports; imports from outside the package are collected. */
 function walk(file: string, packages: Set<string>, seen: Set<string>): void {
   if (seen.has(file)) return;
   seen.add(file);
@@ -153,7 +157,7 @@ function walk(file: string, packages: Set<string>, seen: Set<string>): void {
   }
 }
 
-/** A second copy of the package, as two versions of a dependency bring it about. */
+/** A second copy of the package, as two versions of a dependency cause it. */
 function secondCopy(): typeof import('../../dist/index.js') {
   const folder = mkdtempSync(join(tmpdir(), 'outlast-copy-'));
   onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
@@ -166,7 +170,7 @@ function secondCopy(): typeof import('../../dist/index.js') {
 }
 
 describe('two copies of the package', () => {
-  it('know each other by brand: errors, tasks, handlers and verdicts of one are good in the other', async () => {
+  it('recognise each other by brand: errors, tasks, handlers and verdicts of one work in the other', async () => {
     const other = secondCopy();
     expect(other.OutlastError).not.toBe(OutlastError);
     const thrown = await other
@@ -208,14 +212,14 @@ const START: Readonly<Record<string, (from: Outlast<never>) => Start>> = {
 describe.each(Object.entries(START))('%s', (_, make) => {
   const start: Start = options => make(outlast as unknown as Outlast<never>)(options);
 
-  it('stops when told, early and twice', async () => {
+  it('stops on request, early and twice', async () => {
     const service = await start({});
     await Promise.all([service.stop(), service.stop()]);
     await service.stop();
     expect(await service.finished).toBeUndefined();
   });
 
-  it('stops when its signal aborts, also when it had before', async () => {
+  it('stops when its signal aborts, also if it was aborted before', async () => {
     const ending = new AbortController();
     const service = await start({ signal: ending.signal });
     ending.abort();
@@ -223,13 +227,13 @@ describe.each(Object.entries(START))('%s', (_, make) => {
     expect(await (await start({ signal: AbortSignal.abort() })).finished).toBeUndefined();
   });
 
-  it('is disposed of at the end of its block', async () => {
+  it('is disposed at the end of its block', async () => {
     const service = await start({});
     await service[Symbol.asyncDispose]();
     expect(await service.finished).toBeUndefined();
   });
 
-  it('is refused where the tables are missing, and finished rejects when they vanish', async () => {
+  it('is refused where the tables are missing, and finished rejects when they are dropped', async () => {
     const bare = await withDatabase('api_bare');
     onTestFinished(() => bare.drop());
     const unmigrated = createOutlast({ database: bare.url });
@@ -249,7 +253,7 @@ describe.each(Object.entries(START))('%s', (_, make) => {
 });
 
 describe('startWorker', () => {
-  it('refuses two handlers of one task and options nobody reads', async () => {
+  it('refuses two handlers of one task and unknown options', async () => {
     const { name } = names();
     const twice = [1, 2].map(() => outlast.handler(task(name), () => undefined));
     await expect(startWorker(outlast, { tasks: twice })).rejects.toMatchObject({
@@ -264,11 +268,11 @@ describe('startWorker', () => {
 });
 
 describe('runOnce', () => {
-  /** An instance on a database of its own, so that nobody else has work there. */
+  /** An instance on a separate database, so that no other test has work there. */
   async function setup(): Promise<{ once: Outlast; own: MigratedDatabase; seen: unknown[] }> {
     const own = await migratedDatabase('api_once');
     onTestFinished(() => own.dispose());
-    // Short, because what a dead process left is waited for; long, because the machine is busy.
+    // Short, because the lease of a dead process is waited for; long, because the machine is busy.
     const worker = { lease: '3s', beat: '500ms' } as const;
     const once = createOutlast({ database: own.url, worker });
     onTestFinished(() => once.close());
@@ -276,7 +280,7 @@ describe('runOnce', () => {
   }
   const note = task('api.note', { input: unchecked<{ n: number }>() });
 
-  it('relays and runs what is due and returns; what waits is left alone', async () => {
+  it('relays and runs due tasks and returns, leaving those that wait', async () => {
     const { once, seen } = await setup();
     const handler: Handler = once.handler(note, ({ n }) => void seen.push(n));
     const [, , later, foreign] = await once.transaction(tx =>
@@ -294,7 +298,36 @@ describe('runOnce', () => {
     expect(await foreign.state()).toBe('waiting');
   });
 
-  it('brings back what a call that was killed had begun', async () => {
+  it('runs tasks that the relay moves while it looks whether any are left', async () => {
+    const { once, own, seen } = await setup();
+    await once.transaction(tx => once.sendMany(tx, [note.with({ n: 1 }), note.with({ n: 2 })]));
+    const { reads, outbox } = await once[CONTEXT].stores();
+    const holder = await own.pool.connect();
+    await holder.query('begin; lock table outlast_outbox in share mode');
+    const moved = async (): Promise<boolean> => {
+      const { rows } = await own.pool.query('select 1 from outlast_outbox');
+      return rows.length === 0;
+    };
+    // Nothing moves before the first look has its answer, and everything does before the answer arrives.
+    const late = async <T>(answer: T): Promise<T> => {
+      await holder.query('commit');
+      await until(moved);
+      return answer;
+    };
+    const [stats, nextDueMs] = [reads.stats.bind(reads), outbox.nextDueMs.bind(outbox)];
+    let looks = 0;
+    const look = async <T>(ask: () => Promise<T>): Promise<T> => {
+      looks += 1;
+      return looks === 1 ? late(await ask()) : ask();
+    };
+    vi.spyOn(reads, 'stats').mockImplementation(top => look(() => stats(top)));
+    vi.spyOn(outbox, 'nextDueMs').mockImplementation(() => look(nextDueMs));
+    await runOnce(once, { tasks: [once.handler(note, ({ n }) => void seen.push(n))] });
+    holder.release();
+    expect(new Set(seen)).toEqual(new Set([1, 2]));
+  });
+
+  it('brings back the tasks that a killed call had begun', async () => {
     const { once, own, seen } = await setup();
     const sent = await once.push(note, { n: 7 });
     await own.pool
@@ -309,7 +342,7 @@ describe('runOnce', () => {
     expect(await sent.state()).toBe('done');
   });
 
-  it('ends when only tasks are left that it has no handler for, and says how many', async () => {
+  it('ends when only tasks without a handler are left, and reports how many', async () => {
     const { once, seen } = await setup();
     const strange = task('api.strange', { input: unchecked<object>() });
     for (let n = 0; n < 3; n += 1) await once.push(strange, {});
@@ -321,7 +354,7 @@ describe('runOnce', () => {
     expect(seen).toEqual([1]);
   });
 
-  it('gives up when its time is over', async () => {
+  it('gives up at its timeout', async () => {
     const { once } = await setup();
     await once.push(note, { n: 1 });
     const never = once.handler(
@@ -351,7 +384,7 @@ describe('runOnce', () => {
 });
 
 describe('events', () => {
-  it('reach listeners until undone or aborted, and one that throws changes nothing', async () => {
+  it('reach listeners until removed or aborted, and a listener that throws changes nothing', async () => {
     const { name, queue } = names();
     const log = memoryLog();
     const told: string[] = [];
@@ -390,7 +423,7 @@ describe('events', () => {
 });
 
 describe('a handle', () => {
-  it('says in which state the task was when the time was over', async () => {
+  it('reports the state of the task at the timeout', async () => {
     const { name } = names();
     const sent = await outlast.transaction(tx => outlast.send(tx, task(name)));
     await expect(sent.result({ timeout: '20ms' })).rejects.toMatchObject({
@@ -403,7 +436,7 @@ describe('a handle', () => {
     });
   });
 
-  it('is found again by id, in any process', async () => {
+  it('can be recreated from the id, in any process', async () => {
     const { name, queue } = names();
     const contract = task(name, { queue, result: z.object({ n: z.number().transform(String) }) });
     const { id } = await outlast.push(contract);
@@ -426,7 +459,7 @@ describe('a handle', () => {
     );
   });
 
-  it('cancels what has not begun', async () => {
+  it('cancels a task that has not begun', async () => {
     const { name } = names();
     const sent = await outlast.push(task(name));
     await sent.cancel();
@@ -435,7 +468,7 @@ describe('a handle', () => {
 });
 
 describe('an instance', () => {
-  it('without an adapter has transactions of its own, and another library joins it', async () => {
+  it('without an adapter has its own transactions, and another library can join them', async () => {
     const { name } = names();
     const own = createOutlast({ database: database.url });
     onTestFinished(() => own.close());

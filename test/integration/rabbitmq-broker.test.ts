@@ -41,7 +41,7 @@ const takeOne = (broker: Broker, queue: string): Promise<Delivery> =>
   until(async () => (await broker.take([queue], 1))[0]);
 
 describe('a published message', () => {
-  it('is refused when no queue takes it, and the others arrive', async () => {
+  it('is refused when it reaches no queue, and the others arrive', async () => {
     const broker = connect();
     const exchange = unique('exchange');
     await channel.assertExchange(exchange, 'direct', { autoDelete: false });
@@ -52,7 +52,7 @@ describe('a published message', () => {
     expect(outcomes[1]).toMatchObject({ error: expect.stringContaining('nowhere') as string });
   });
 
-  it('goes where its sender says, and nothing is declared for it', async () => {
+  it('goes where its sender routes it, and nothing is declared for it', async () => {
     const broker = connect();
     const [exchange, queue, other] = [unique('exchange'), unique('queue'), unique('queue')];
     await channel.assertExchange(exchange, 'topic');
@@ -68,7 +68,7 @@ describe('a published message', () => {
     await expect(probe.checkQueue(other)).rejects.toThrow('NOT_FOUND');
   });
 
-  it('to a missing exchange is refused, and harms nothing that goes to a queue', async () => {
+  it('to a missing exchange is refused, and messages to a queue are not affected', async () => {
     const broker = connect();
     const poison = withOptions({ exchange: unique('missing') });
     const queue = unique('queue');
@@ -81,7 +81,7 @@ describe('a published message', () => {
     expect(statuses(outcomes.toSpliced(100, 1))).toEqual(others.map(() => 'confirmed'));
   });
 
-  it('to a missing exchange makes suspects only of what goes to other exchanges', async () => {
+  it('to a missing exchange makes suspects only of messages to other exchanges', async () => {
     const broker = connect();
     const [exchange, queue] = [unique('exchange'), unique('queue')];
     await channel.assertExchange(exchange, 'fanout');
@@ -91,7 +91,7 @@ describe('a published message', () => {
     const routed = Array.from({ length: 3 }, () => withOptions({ exchange }));
     const [first, ...others] = await broker.publish([poison, ...routed]);
     expect(first?.status).toBe('suspect');
-    // What the server had taken before it closed the channel is confirmed; nothing else may be called so.
+    // Messages that the server took before it closed the channel are confirmed; all others must not be.
     for (const { status } of others) expect(['suspect', 'confirmed']).toContain(status);
     expect(statuses(await broker.publish(routed))).toEqual(routed.map(() => 'confirmed'));
   });
@@ -115,7 +115,7 @@ describe('a published message', () => {
     await broker.ack([taken]);
   });
 
-  it('is the same whether we write its frames or amqplib does', async () => {
+  it('has the same frames whether we write them or amqplib does', async () => {
     const queue = unique('queue');
     await channel.assertQueue(queue);
     const options = { timeoutMs: 300_000, groupIndex: 40_000, headers: { a: 'é' }, replyTo: 'r' };
@@ -133,7 +133,7 @@ describe('a published message', () => {
     await confirming.close();
   });
 
-  it('is told apart from another of the same id', async () => {
+  it('is distinguished from another one with the same id', async () => {
     const broker = connect();
     const exchange = unique('exchange');
     await channel.assertExchange(exchange, 'direct');
@@ -147,7 +147,7 @@ describe('a published message', () => {
     expect(statuses(outcomes)).toEqual(['confirmed', 'refused', 'confirmed', 'refused']);
   });
 
-  it('declares its queue again after somebody has deleted it', async () => {
+  it('declares its queue again after it was deleted', async () => {
     const broker = connect();
     const queue = unique('queue');
     await broker.publish([makeEnvelope({ queue })]);
@@ -174,7 +174,7 @@ describe('a queue', () => {
     expect((await channel.checkQueue(queue)).messageCount).toBe(2);
   });
 
-  it('is a quorum queue where that is asked for', async () => {
+  it('is a quorum queue where that is configured', async () => {
     const queue = unique('queue');
     await connect({ queueType: 'quorum' }).publish([makeEnvelope({ queue })]);
     await channel.assertQueue(queue, {
@@ -183,7 +183,7 @@ describe('a queue', () => {
     });
   });
 
-  it('that is there is taken as it is', async () => {
+  it('that exists is used as it is', async () => {
     const queue = unique('queue');
     const shape = { durable: true, maxPriority: 5, arguments: { 'x-max-length': 100 } };
     await channel.assertQueue(queue, shape);
@@ -192,7 +192,7 @@ describe('a queue', () => {
     await broker.ack([await takeOne(broker, queue)]);
   });
 
-  it('that nobody may declare refuses its messages and no others', async () => {
+  it('that may not be declared refuses its own messages and no others', async () => {
     const broker = connect();
     const outcomes = await broker.publish([makeEnvelope({ queue: 'amq.mine' }), makeEnvelope()]);
     expect(statuses(outcomes)).toEqual(['refused', 'confirmed']);
@@ -219,7 +219,7 @@ describe('a queue', () => {
 });
 
 describe('consuming', () => {
-  it('holds no more than it may, and hints when there is something', async () => {
+  it('holds at most the prefetch, and emits a hint for new messages', async () => {
     const queue = unique('queue');
     const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
     onTestFinished(() => broker.close());
@@ -236,7 +236,7 @@ describe('consuming', () => {
     await until(async () => hints === 4);
   });
 
-  it('acknowledges what it is told to and nothing else, in whatever order', async () => {
+  it('acknowledges exactly the given messages, in any order', async () => {
     const queue = unique('queue');
     const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 5 });
     const sent = makeEnvelopes(5, { queue });
@@ -260,7 +260,7 @@ describe('consuming', () => {
     expect(left.message).toMatchObject({ id: sent[3]?.id });
   });
 
-  it('opens further windows while tasks are short, and shuts them when nobody takes what they brought', async () => {
+  it('opens more consumers while tasks are short, and closes them when their messages are not taken', async () => {
     const queue = unique('queue');
     const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
     onTestFinished(() => broker.close());
@@ -274,11 +274,11 @@ describe('consuming', () => {
       return acked % 20 === 0 && (await consumers()) >= 2;
     });
     await until(async () => (await consumers()) === 1);
-    // What the first window holds stays, the rest is others' again.
+    // The first consumer keeps its messages, the rest are available again.
     await until(async () => (await channel.checkQueue(queue)).messageCount >= 400 - acked - 2);
   });
 
-  it('shuts further windows when messages are large', async () => {
+  it('closes additional consumers when messages are large', async () => {
     const queue = unique('queue');
     const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 2 });
     onTestFinished(() => broker.close());
@@ -297,14 +297,33 @@ describe('consuming', () => {
     });
     const body = Buffer.alloc(2 * 2 ** 20, ' ');
     await publisher.publish(makeEnvelopes(40, { queue }).map(envelope => ({ ...envelope, body })));
-    // Somebody takes all the time: nothing of it is late.
+    // A task is taken all the time, so no message is late.
     await until(async () => {
       await broker.take([queue], 1);
       return (await consumers()) === 1;
     });
   });
 
-  it('gives back at once what nobody has taken, when the last one who waited has left', async () => {
+  it('gets pushed messages again as soon as a polled task was short, however slowly it polls', async () => {
+    const queue = unique('queue');
+    // With so many slots no number of messages that are polled one by one looks like many.
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: 10_000 });
+    onTestFinished(() => broker.close());
+    await broker.publish(makeEnvelopes(3_000, { queue }));
+    await broker.giveBack([await takeOne(broker, queue)]);
+    const look = async () => await channel.checkQueue(queue);
+    await until(async () => (await look()).consumerCount === 0);
+    let polled = 0;
+    await until(async () => {
+      await broker.ack([await takeOne(broker, queue)]);
+      polled += 1;
+      return (await look()).consumerCount > 0;
+    });
+    // And not because the queue was empty.
+    expect(polled).toBeLessThan(3_000);
+  });
+
+  it('gives back untaken messages at once when the last listener has left', async () => {
     const queue = unique('queue');
     const [broker, other] = [connect(), connect()];
     const undo = broker.onReady([queue], () => undefined);
@@ -312,15 +331,15 @@ describe('consuming', () => {
     const taken = await takeOne(broker, queue);
     undo();
     await until(async () => (await channel.checkQueue(queue)).messageCount === 2);
-    // What was taken is still held, and can still be acknowledged.
+    // Messages that were taken are still held, and can still be acknowledged.
     await broker.ack([taken]);
     expect(await until(async () => (await other.take([queue], 5)).length)).toBeGreaterThan(0);
-    // And whoever takes again consumes again.
+    // Taking again starts consuming again.
     await other.close();
     expect((await takeOne(broker, queue)).message).toMatchObject({ queue });
   });
 
-  it('answers every message once: a second answer would close the channel', async () => {
+  it('answers every message once, because a second answer would close the channel', async () => {
     const queue = unique('queue');
     const broker = connect();
     await broker.publish(makeEnvelopes(2, { queue }));
@@ -335,43 +354,43 @@ describe('consuming', () => {
 });
 
 describe('one of several queues', () => {
-  const PLACES = 16;
-  /** Takes, and answers nothing, until all places are used. */
+  const PREFETCH = 16;
+  /** Takes without answering until the whole prefetch is used. */
   const fill = async (broker: Broker, queue: string): Promise<readonly Delivery[]> => {
     const held: Delivery[] = [];
     await until(async () => {
-      held.push(...(await broker.take([queue], PLACES)));
-      return held.length >= PLACES;
+      held.push(...(await broker.take([queue], PREFETCH)));
+      return held.length >= PREFETCH;
     });
     return held;
   };
 
-  it('that was paused when its channel was lost leaves its places to the others', async () => {
+  it('that was paused when its channel was lost leaves its share of the prefetch to the others', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());
     onTestFinished(() => proxy.close());
-    const broker = rabbitBroker(proxy.url(rabbitmqUrl()), { prefetch: PLACES });
+    const broker = rabbitBroker(proxy.url(rabbitmqUrl()), { prefetch: PREFETCH });
     onTestFinished(() => broker.close());
     const [paused, other] = [unique('paused'), unique('other')];
     for (const queue of [paused, other])
-      await connect().publish(makeEnvelopes(PLACES + 5, { queue }));
+      await connect().publish(makeEnvelopes(PREFETCH + 5, { queue }));
     await broker.take([paused, other], 0);
     const leave = broker.onReady([paused], () => undefined);
     await fill(broker, paused);
     leave();
     await until(async () => (await channel.checkQueue(paused)).consumerCount === 0);
     proxy.cut();
-    expect((await fill(broker, other)).length).toBeGreaterThanOrEqual(PLACES);
+    expect((await fill(broker, other)).length).toBeGreaterThanOrEqual(PREFETCH);
   });
 
-  it('that is deleted while tasks are short has all places again when it is back', async () => {
-    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: PLACES });
+  it('that is deleted while tasks are short has the whole prefetch again when it is back', async () => {
+    const broker = rabbitBroker(rabbitmqUrl(), { prefetch: PREFETCH });
     onTestFinished(() => broker.close());
     const [queue, other] = [unique('queue'), unique('other')];
     await broker.take([queue, other], 0);
     await connect().publish(makeEnvelopes(3_000, { queue }));
-    // So many in a moment that a second window is open; then nothing is borrowed.
+    // So many at once that a second consumer is open; then nothing is borrowed.
     for (let acked = 0; acked < 3_000;) {
-      const taken = await broker.take([queue, other], PLACES);
+      const taken = await broker.take([queue, other], PREFETCH);
       await broker.ack(taken);
       acked += taken.length;
       await new Promise(setImmediate);
@@ -382,13 +401,13 @@ describe('one of several queues', () => {
     await until(
       async () => statuses(await publisher.publish([makeEnvelope({ queue })]))[0] === 'confirmed',
     );
-    await publisher.publish(makeEnvelopes(PLACES + 5, { queue }));
-    expect((await fill(broker, queue)).length).toBeGreaterThanOrEqual(PLACES);
+    await publisher.publish(makeEnvelopes(PREFETCH + 5, { queue }));
+    expect((await fill(broker, queue)).length).toBeGreaterThanOrEqual(PREFETCH);
   });
 });
 
 describe('a connection', () => {
-  it('that is lost leaves its messages unavailable, and the next publish opens another', async () => {
+  it('that is lost makes its messages unavailable, and the next publish opens another', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());
     onTestFinished(() => proxy.close());
     const broker = connect({ url: proxy.url(rabbitmqUrl()) });
@@ -401,7 +420,7 @@ describe('a connection', () => {
     expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
   });
 
-  it('that falls silent is noticed by its heartbeats, by publisher and consumer', async () => {
+  it('that becomes silent is detected by heartbeats, by publisher and consumer', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());
     onTestFinished(() => proxy.close());
     const troubles: unknown[] = [];
@@ -414,10 +433,10 @@ describe('a connection', () => {
     proxy.silence();
     expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['unavailable']);
     await until(async () => troubles.length > 0);
-    // What a probe is told: it does not hear its queue, until it does again.
+    // What a probe sees: the queue is not consumed, until it is again.
     expect(broker.silentMs([queue])).toBeGreaterThan(0);
     proxy.speak();
-    // Both come back by themselves, with a new channel: the old one's tags say nothing any more.
+    // Both recover by themselves, with a new channel: delivery tags of the old one are void.
     await broker.ack([held]);
     const again = await until(async () => {
       const taken = await broker.take([queue], 5);
@@ -430,7 +449,7 @@ describe('a connection', () => {
     expect(statuses(await broker.publish([makeEnvelope({ queue })]))).toEqual(['confirmed']);
   });
 
-  it('goes to the next host when one does not answer', async () => {
+  it('uses the next host when one does not answer', async () => {
     const { host } = new URL(rabbitmqUrl());
     for (const url of [
       rabbitmqUrl().replace(host, `127.0.0.1:1,${host}`),
@@ -444,7 +463,7 @@ describe('a connection', () => {
     ['a wrong password', { password: 'wrong' }, 'wrong user or password'],
     ['a missing virtual host', { pathname: '/missing' }, 'refuses virtual host missing'],
     ['a server that is not there', { port: '1' }, 'cannot be reached'],
-  ])('is refused for %s, and says so', async (_, change, said) => {
+  ])('is refused for %s, with that reason', async (_, change, said) => {
     const url = Object.assign(new URL(rabbitmqUrl()), change).href;
     const troubles: unknown[] = [];
     const broker = rabbitBroker(url, { onTrouble: error => troubles.push(error) });

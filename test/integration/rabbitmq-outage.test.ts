@@ -18,7 +18,7 @@ afterAll(async () => {
   await server.dispose();
 });
 
-/** With one row that it cannot get rid of. */
+/** With one row that it cannot publish. */
 async function relayOf(queue: string) {
   const database = await migratedDatabase('blocked');
   onTestFinished(() => database.dispose());
@@ -37,23 +37,23 @@ async function relayOf(queue: string) {
 }
 
 describe('a server that is out of memory', () => {
-  it('blocks publishers, who write nothing more, and not consumers', async () => {
+  it('blocks publishers, which write nothing more, and not consumers', async () => {
     const blocks: (string | null)[] = [];
     const broker = rabbitBroker(server.url, { onBlocked: reason => blocks.push(reason) });
     onTestFinished(() => broker.close());
     const queue = unique('queue');
     await broker.publish(makeEnvelopes(2, { queue }));
     await server.control('set_vm_memory_high_watermark', '0.0000001');
-    // RabbitMQ tells a connection when that publishes: the first message is on its way and waits.
+    // RabbitMQ notifies a connection when it publishes: the first message is on its way and waits.
     const waiting = broker.publish([makeEnvelope({ queue })]);
-    // Nor does a run wait that tells its caller of itself: who consumed nothing would keep the alarm up.
+    // A run that notifies its caller does not wait either: a worker that consumes nothing would prolong the alarm.
     const answering = rabbitBroker({ url: server.url, replies: 'on' });
     onTestFinished(() => answering.close());
     const answer = { replyTo: unique('caller'), correlationId: 'id', body: '{}' };
     const answered = answering.reply?.([answer]);
     await until(async () => blocks.length > 0);
     expect(blocks[0]).toContain('memory');
-    // A relay is told the same: its row stays, and costs nothing.
+    // A relay gets the same notification: its row stays, without a retry spent.
     const { outlast, rows, relay, opened } = await relayOf(unique('queue'));
     const late = makeEnvelopes(3, { queue });
     const outcomes = await broker.publish(late);
@@ -73,7 +73,7 @@ describe('a server that is out of memory', () => {
     expect(await waiting).toEqual([{ status: 'confirmed' }]);
     expect(blocks.at(-1)).toBeNull();
     expect(await broker.publish([makeEnvelope({ queue })])).toEqual([{ status: 'confirmed' }]);
-    // What was called unavailable was never written: nothing of it comes now.
+    // Messages reported as unavailable were never written: none of them arrives now.
     const ids = taken.map(({ message }) => (message as Envelope).id);
     await until(async () => {
       const deliveries = await broker.take([queue], 10);
@@ -89,7 +89,7 @@ describe('a server that is out of memory', () => {
 });
 
 describe('a server that is killed and started again', () => {
-  it('loses nothing: relay and worker come back by themselves, and no row spends a retry', async () => {
+  it('loses nothing: relay and worker reconnect by themselves, and no row spends a retry', async () => {
     const database = await migratedDatabase('restart');
     onTestFinished(() => database.dispose());
     const outlast = createOutlast({
@@ -141,7 +141,7 @@ describe('a server that is killed and started again', () => {
     expect(breaker.at(-1)).toBe('closed');
     // A single spent retry would have made a dead letter.
     expect((await database.pool.query('select 1 from outlast_dead_letter')).rowCount).toBe(0);
-    // Each task was begun under the ledger once; what the broker delivered again was only a copy.
+    // Each task was begun in the ledger once; what the broker redelivered was a copy.
     expect([...runs.values()].every(times => times === 1)).toBe(true);
   });
 });

@@ -46,7 +46,7 @@ const said = (text: string): object => ({
   error: expect.stringContaining(text) as string,
 });
 
-it('publishes over TLS to a server whose certificate is of the authority named', async () => {
+it('publishes over TLS to a server whose certificate is from the named authority', async () => {
   const port = await listen(CERTIFICATE);
   const ca = fileWith(CERTIFICATE);
   for (const host of ['127.0.0.1', 'localhost']) {
@@ -55,7 +55,7 @@ it('publishes over TLS to a server whose certificate is of the authority named',
   }
 });
 
-it('refuses a server whose authority nobody has named, and says how to', async () => {
+it('refuses a server of an unknown authority, and explains how to name it', async () => {
   const port = await listen(CERTIFICATE);
   const outcome = await publish(`amqps://guest:guest@127.0.0.1:${port}/`);
   expect(outcome).toMatchObject(said('certificate that is not trusted'));
@@ -68,19 +68,19 @@ it('refuses a certificate that has expired', async () => {
   expect(await publish(url)).toMatchObject(said('CERT_HAS_EXPIRED'));
 });
 
-it('refuses a certificate of another name', async () => {
+it('refuses a certificate for another host name', async () => {
   const port = await listen(CERTIFICATE);
   const url = `amqps://127.0.0.1:${port}/?server_name_indication=other.example&cacertfile=${fileWith(CERTIFICATE)}`;
   expect(await publish(url)).toMatchObject(said('ERR_TLS_CERT_ALTNAME_INVALID'));
 });
 
-it('says which file it cannot read', async () => {
+it('names the file that it cannot read', async () => {
   expect(await publish('amqps://127.0.0.1:1/?cacertfile=/no/such/file')).toMatchObject(
     said('/no/such/file'),
   );
 });
 
-it('a relay that is refused says why, and its rows wait without spending a retry', async () => {
+it('a relay that is refused logs the reason, and its rows wait without spending a retry', async () => {
   const database = await migratedDatabase('refused');
   onTestFinished(() => database.dispose());
   const echo = task('refused', { queue: unique('queue'), input: unchecked<string>() });

@@ -77,7 +77,7 @@ async function deadReasons(queue: string, count: number): Promise<readonly strin
   });
 }
 
-describe('a task by way of RabbitMQ', () => {
+describe('a task through RabbitMQ', () => {
   it('is committed with the data, published, run, and its result comes back', async () => {
     const echo = makeEcho();
     await work(
@@ -92,7 +92,7 @@ describe('a task by way of RabbitMQ', () => {
     expect((await database.pool.query(text, [sent.id])).rowCount).toBe(0);
   });
 
-  it('is in the queue before anybody runs it, and not in the ledger', async () => {
+  it('is in the queue before a worker takes it, and not in the ledger', async () => {
     const echo = makeEcho();
     const sent = await outlast.transaction(tx => outlast.send(tx, echo, 1));
     const { properties, content } = await until(() => rabbit.peek(echo.contract.queue));
@@ -105,7 +105,7 @@ describe('a task by way of RabbitMQ', () => {
     expect(await sent.result()).toBe(1);
   });
 
-  it('goes straight there when it is pushed', async () => {
+  it('goes straight to the queue when it is pushed', async () => {
     const echo = makeEcho();
     const pushed = await outlast.push(echo, 'now');
     await work(
@@ -115,7 +115,7 @@ describe('a task by way of RabbitMQ', () => {
     expect(await pushed.result()).toBe('now');
   });
 
-  it('comes back from the ledger when it has failed: its message is gone', async () => {
+  it('is retried from the ledger when it has failed, because its message is acknowledged', async () => {
     const proxy = await TcpProxy.to(rabbitmqUrl());
     onTestFinished(() => proxy.close());
     const own = connect({ url: proxy.url(rabbitmqUrl()) });
@@ -136,7 +136,7 @@ describe('a task by way of RabbitMQ', () => {
     await work(own, handler);
     await until(async () => runs === 2);
     await proxy.close();
-    // What was not acknowledged would be back in the queue.
+    // An unacknowledged message would be back in the queue.
     await until(async () => (await rabbit.consumers(echo.contract.queue)) === 0);
     expect(await rabbit.depth(echo.contract.queue)).toBe(0);
     second.open();
@@ -144,7 +144,7 @@ describe('a task by way of RabbitMQ', () => {
   });
 
   it.each(['commit', 'begin'] as const)(
-    'whose worker loses its way to the broker runs once: ackOn %s',
+    'whose worker loses its connection to the broker runs once: ackOn %s',
     async ackOn => {
       const proxy = await TcpProxy.to(rabbitmqUrl());
       onTestFinished(() => proxy.close());
@@ -162,12 +162,12 @@ describe('a task by way of RabbitMQ', () => {
       const sent = [await outlast.push(echo, 0), await outlast.push(echo, 1)] as const;
       await workWith({ concurrency: 1 }, own, [own.handler(echo, run)]);
       await until(async () => runs === 1);
-      // It may hold one message. With `begin` the first is let go while it runs, and the second is here.
+      // It may hold one message. With `begin` the first is acknowledged while it runs, and the second is here.
       const left = ackOn === 'commit' ? 1 : 0;
       await until(async () => (await rabbit.depth(queue)) === left);
       await proxy.close();
       await until(async () => (await rabbit.consumers(queue)) === 0);
-      // What was not acknowledged is back in the queue.
+      // The unacknowledged message is back in the queue.
       expect(await rabbit.depth(queue)).toBe(left + 1);
       finish.open();
       expect(await sent[0].result()).toBe(1);
@@ -192,7 +192,7 @@ describe('a task by way of RabbitMQ', () => {
     expect(runs).toBe(1);
   });
 
-  it('with an eta is parked in the ledger, and no worker holds it', async () => {
+  it('with an eta is parked in the ledger, and no worker holds its message', async () => {
     const echo = makeEcho();
     const { queue } = echo.contract;
     const pushed = await outlast.push(echo, 1, { countdown: '1h' });
@@ -200,7 +200,7 @@ describe('a task by way of RabbitMQ', () => {
     const worker = await startWorker(outlast, { tasks, queues: [queue] });
     await until(async () => (await pushed.state()) === 'waiting');
     await until(() => isDrained(queue));
-    // What it held would be back.
+    // A held message would be back.
     await worker.stop();
     await until(async () => (await rabbit.consumers(queue)) === 0);
     expect(await rabbit.depth(queue)).toBe(0);
@@ -208,7 +208,7 @@ describe('a task by way of RabbitMQ', () => {
 });
 
 describe('queues with weights', () => {
-  it.each(['commit', 'begin'] as const)('are taken from accordingly: ackOn %s', async ackOn => {
+  it.each(['commit', 'begin'] as const)('are consumed by weight: ackOn %s', async ackOn => {
     const own = connect({ ackOn });
     onTestFinished(() => own.close());
     const [heavy, light] = [makeEcho(), makeEcho()];
@@ -232,9 +232,9 @@ describe('queues with weights', () => {
 });
 
 describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => {
-  const PLACES = 12;
+  const SLOTS = 12;
 
-  /** Tasks that run until they are told to end, of three queues. */
+  /** Tasks of three queues that run until the test ends them. */
   async function setup(counts: readonly number[]) {
     const own = connect({ queueType });
     onTestFinished(() => own.close());
@@ -253,7 +253,7 @@ describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => 
         Array.from({ length: count }, () => own.push(echoes[index] as (typeof echoes)[0], 0)),
       );
     for (const [index, count] of counts.entries()) await push(index, count);
-    await workWith({ concurrency: PLACES }, own, handlers);
+    await workWith({ concurrency: SLOTS }, own, handlers);
     onTestFinished(() => {
       isOver = true;
       for (const end of running.values()) end();
@@ -275,29 +275,29 @@ describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => 
     };
   }
 
-  it('hold together what the process may, and none of them starves', async () => {
+  it('share the concurrency of the process, and none of them starves', async () => {
     const sent = 3 * 30;
     const { running, runningOf, end, waiting } = await setup([30, 30, 30]);
     const seen = new Set<number>();
     for (let ended = 0; ended < 60; ended += 5) {
-      await until(async () => running.size === PLACES);
-      // What runs, and two messages of each queue; several looks, for windows that are still being opened.
+      await until(async () => running.size === SLOTS);
+      // The running ones, and two messages of each queue; several looks, for consumers that are still being opened.
       for (let look = 0; look < 5; look++)
-        expect(sent - ended - (await waiting())).toBeLessThanOrEqual(PLACES + 6);
+        expect(sent - ended - (await waiting())).toBeLessThanOrEqual(SLOTS + 6);
       for (const index of [0, 1, 2]) if (runningOf(index).length > 0) seen.add(index);
       end([...running.keys()].slice(0, 5));
     }
     expect(seen.size).toBe(3);
   });
 
-  it('leave all places to the only one that has work, and make room for others', async () => {
+  it('leave all slots to the only one that has work, and free them for others', async () => {
     const { running, runningOf, push, end } = await setup([30, 0, 0]);
-    await until(async () => running.size === PLACES);
+    await until(async () => running.size === SLOTS);
     await push(1, 30);
-    // As the tasks of the first end, those of the second get places.
+    // As tasks of the first queue end, tasks of the second get slots.
     await until(async () => {
       end(runningOf(0));
-      return runningOf(1).length === PLACES;
+      return runningOf(1).length === SLOTS;
     });
     await push(2, 1);
     await until(async () => {
@@ -307,8 +307,8 @@ describe.each(['classic', 'quorum'] as const)('several %s queues', queueType => 
   });
 });
 
-describe('a message nobody can run', () => {
-  it('is a dead letter with bytes, headers and reason, and the others go on', async () => {
+describe('a message that no worker can run', () => {
+  it('is a dead letter with bytes, headers and reason, and the others run', async () => {
     const echo = makeEcho();
     const { name, contract } = echo;
     const { queue } = contract;
@@ -317,7 +317,7 @@ describe('a message nobody can run', () => {
       const put = (headers: object, content: Buffer, contentType: string): void =>
         void channel.sendToQueue(queue, content, { headers, contentType });
       const pickle = Buffer.from([0x80, 0x04, 0x95, 0xff]);
-      // The same bytes twice, as two tasks: one letter for each.
+      // The same bytes twice, as two tasks: one dead letter for each.
       put({ task: name, id: 'a' }, pickle, 'application/x-python-serialize');
       put({ task: name, id: 'b' }, pickle, 'application/x-python-serialize');
       put({ task: name }, Buffer.from('[[1], {}, {}]'), 'application/json');
@@ -357,7 +357,7 @@ describe('a message nobody can run', () => {
   });
 });
 
-describe('a row the broker does not take', () => {
+describe('a row that the broker refuses', () => {
   it('spends its own retries and becomes a dead letter while the others arrive', async () => {
     const own = await migratedDatabase('unroutable');
     onTestFinished(() => own.dispose());
@@ -381,7 +381,7 @@ describe('a row the broker does not take', () => {
 });
 
 describe('a push', () => {
-  it('tells a broker that is not there from one that does not take the task', async () => {
+  it('distinguishes an unreachable broker from one that refuses the task', async () => {
     const echo = makeEcho();
     const away = connect({ url: 'amqp://127.0.0.1:1' });
     onTestFinished(() => away.close());
@@ -391,8 +391,8 @@ describe('a push', () => {
   });
 });
 
-describe('a ledger in Redis that is away', () => {
-  it('keeps workers from starting, and nobody from sending', async () => {
+describe('an unreachable ledger in Redis', () => {
+  it('keeps workers from starting, and no application from sending', async () => {
     const own = createOutlast({
       database: database.url,
       broker: rabbitmqUrl(),

@@ -74,7 +74,7 @@ async function send(
 const payment = (): Payment => ({ card: SECRET, cents: 2n ** 70n, deep: { list: ['a'] } });
 
 describe('a redactor', () => {
-  it('makes copies for people; the message and the input stay as they are', async () => {
+  it('makes redacted copies for operators; message and input stay as they are', async () => {
     const input = payment();
     const { row, failures } = await send(({ name, args, kwargs }) => {
       expect([name, args, kwargs['cents']]).toEqual(['redact.pay', [], 2n ** 70n]);
@@ -92,12 +92,12 @@ describe('a redactor', () => {
     expect(failures).toEqual([]);
   });
 
-  it('that changes nothing leaves no copies', async () => {
+  it('that changes nothing makes no copies', async () => {
     const { row } = await send(({ args, kwargs }) => ({ args, kwargs }), pay.with(payment()));
     expect([row.shown_args, row.shown_kwargs, row.options]).toEqual([null, null, {}]);
   });
 
-  it('is asked about every step that follows, too', async () => {
+  it('is called for every follow-up step, too', async () => {
     const redact: Redactor = ({ name, args, kwargs }) =>
       name === 'redact.mail' ? { args: args.map(() => '***'), kwargs } : { args, kwargs };
     const { row } = await send(
@@ -110,7 +110,7 @@ describe('a redactor', () => {
     const { redacted } = row.options;
     expect(redacted?.embed).toContain('"***"');
     expect(JSON.stringify(redacted)).not.toContain(SECRET);
-    // Everything but the arguments is there: people see what will follow.
+    // Everything but the arguments is there: operators see what will follow.
     const shown = JSON.parse(redacted?.embed ?? 'null') as { chain: { task: string }[] };
     expect(shown.chain.map(({ task: name }) => name)).toEqual(['redact.mail']);
   });
@@ -150,7 +150,7 @@ describe('a redactor', () => {
       }),
     ],
   ];
-  it.each(failing)('that %s hides everything and harms nobody', async (_, redact) => {
+  it.each(failing)('that %s hides all arguments and does not harm the send', async (_, redact) => {
     const { row, logged, failures } = await send(redact as Redactor, pay.with(payment()));
     expect([row.shown_args, row.shown_kwargs]).toEqual([HIDDEN, '{}']);
     expect(JSON.stringify(row.options)).not.toContain(SECRET);

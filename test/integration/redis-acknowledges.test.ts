@@ -7,7 +7,7 @@ import { openTestBroker } from '../support/redis-broker.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
 
-/** A broker and a ledger on one server, and messages that were taken. */
+/** A broker and a ledger on one server, with messages that were taken. */
 async function setup(messages: readonly Envelope[]) {
   const { broker, connection } = await openTestBroker(redisUrl());
   const fixture = await openTestLedger(redisUrl(), { consumer: broker.consumer });
@@ -32,7 +32,7 @@ async function setup(messages: readonly Envelope[]) {
 }
 
 describe('a ledger on the server of the broker', () => {
-  it('lets go of elements in the step that begins them, of every queue, also when that is repeated', async () => {
+  it('acknowledges messages of every queue in the step that begins them, also when it is repeated', async () => {
     const [one, other] = [unique('queue'), unique('queue')];
     const { broker, driver, queues, taken, given, held } = await setup([
       ...makeEnvelopes(3, { queue: one }),
@@ -50,12 +50,12 @@ describe('a ledger on the server of the broker', () => {
     expect(again.begun.map(({ envelope }) => envelope)).toEqual(
       reply.begun.map(({ envelope }) => envelope),
     );
-    // What was given back in doubt changes nothing: the ledger has them.
+    // A doubtful give-back changes nothing: the ledger has them.
     await broker.giveBack(taken);
     expect(await broker.take(queues, 5)).toEqual([]);
   });
 
-  it('lets go of copies of what it has', async () => {
+  it('acknowledges copies of tasks that it has', async () => {
     const queue = unique('queue');
     const [envelope] = makeEnvelopes(1, { queue }) as [Envelope];
     const { driver, given, held } = await setup([envelope, envelope]);
@@ -65,24 +65,24 @@ describe('a ledger on the server of the broker', () => {
     expect(await held()).toBe(0);
   });
 
-  it('keeps the element of an impostor for whoever buries it', async () => {
+  it('keeps a message with a conflicting digest until it is buried', async () => {
     const queue = unique('queue');
     const envelope = makeEnvelope({ queue });
-    const impostor = makeEnvelope({
+    const conflicting = makeEnvelope({
       queue,
       id: envelope.id,
       args: new TextEncoder().encode('[2]'),
     });
-    const { broker, driver, queues, taken, given, held } = await setup([impostor]);
+    const { broker, driver, queues, taken, given, held } = await setup([conflicting]);
     await driver.running(envelope);
     const { worker } = await driver.open();
     expect((await driver.begin(worker, given)).answers).toEqual(['conflict']);
     expect(await held()).toBe(1);
     await broker.giveBack(taken);
-    expect(messagesOf(await broker.take(queues, 5))).toEqual([impostor.id]);
+    expect(messagesOf(await broker.take(queues, 5))).toEqual([conflicting.id]);
   });
 
-  it('lets go of nothing for an incarnation that is closed', async () => {
+  it('acknowledges nothing for a closed incarnation', async () => {
     const { driver, given, held } = await setup(makeEnvelopes(2, { queue: unique('queue') }));
     const { worker } = await driver.open();
     await driver.ledger.condemn({ kind: 'worker', worker });

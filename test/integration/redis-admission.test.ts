@@ -45,7 +45,7 @@ const rejectedBy = async (promise: Promise<unknown>): Promise<string | null> => 
 };
 
 describe('admission in Redis', () => {
-  it('refuses over the rate, lets runs in up to the limit, and shows both', async () => {
+  it('refuses over the rate, admits runs up to the limit, and shows both', async () => {
     const busy = task('redis.busy', {
       input: unchecked<number>(),
       queue: 'busy',
@@ -75,7 +75,7 @@ describe('admission in Redis', () => {
     expect(figures?.rejected).toBeGreaterThan(0);
   });
 
-  it('leaves no key without an end but places, which end with their runs', async () => {
+  it('sets an expiry on every key but reservations, which end with their runs', async () => {
     const limited = task('redis.limited', { admission: { rate: { limit: 100, per: '1h' } } });
     await outlast.admit(limited);
     const keys = ((await redis('keys', 'outlast:admission:*')) as Buffer[]).map(String);
@@ -84,7 +84,7 @@ describe('admission in Redis', () => {
       expect(Number(await redis('pttl', key)), key).toBeGreaterThan(0);
   });
 
-  it('looks through very many keys some at a time, and in turn at all of them', async () => {
+  it('sweeps very many keys in parts, and reaches all of them in turn', async () => {
     const connection = await RedisConnection.open({
       url: server.url,
       role: 'ledger',
@@ -102,7 +102,7 @@ describe('admission in Redis', () => {
     expect(total()).toBe(keys.length);
   });
 
-  it('does not refuse for ever because a key has lost its end', async () => {
+  it('recovers when a key has lost its expiry', async () => {
     const limited = task('redis.endless', {
       admission: { rate: { limit: 10, per: '1s', burst: 1 } },
     });
@@ -113,11 +113,11 @@ describe('admission in Redis', () => {
     expect(Number(await redis('pttl', state))).toBeGreaterThan(0);
   });
 
-  it('lets nothing in while the server is fuller than four fifths, and nothing is lost', async () => {
+  it('admits nothing while the server is fuller than four fifths, and loses nothing', async () => {
     const plain = task('redis.plain', { queue: 'plain' });
     const used = /used_memory:(\d+)/.exec(String(await redis('info', 'memory')))?.[1];
     await redis('config', 'set', 'maxmemory', Math.floor(Number(used) * 1.1));
-    // Asked once a second: what was known before may still be said for so long.
+    // The memory is read once a second: an earlier figure may be used for so long.
     await until(async () => (await rejectedBy(outlast.push(plain))) === 'store:memory');
     expect(await rejectedBy(outlast.admit(plain))).toBe('store:memory');
     const sent = await outlast.transaction(tx => outlast.send(tx, plain));

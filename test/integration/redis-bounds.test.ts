@@ -8,7 +8,7 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 let server: OwnRedis;
 
 beforeAll(async () => {
-  // It refuses an argument of more than this, and closes the connection: as a server with its defaults does at 512 MB.
+  // It refuses a longer argument and closes the connection, as a server with its defaults does at 512 MB.
   server = await startRedis(['--proto-max-bulk-len', '10mb']);
 });
 afterAll(() => server.dispose());
@@ -29,13 +29,13 @@ async function scriptCalls(): Promise<number> {
 type SlowEntry = readonly [unknown, unknown, unknown, readonly unknown[]];
 
 const bytes = (count: number): Uint8Array => new Uint8Array(count).fill(0x61);
-/** Three of them are more than the server takes in one argument. */
+/** Three of them are more than the server accepts in one argument. */
 const LARGE = 3_600_000;
 const large = (count: number) =>
   makeEnvelopes(count, { queue: unique('queue'), args: bytes(LARGE) });
 
 describe('a ledger in Redis', () => {
-  it('sends no more in one argument than the server takes, whatever the batch', async () => {
+  it('sends no more in one argument than the server accepts, whatever the batch', async () => {
     const driver = await openLedger();
     const { worker } = await driver.open();
     const messages = large(3);
@@ -59,7 +59,7 @@ describe('a ledger in Redis', () => {
     expect(await driver.ledger.bury(letters)).toEqual(letters.map(() => 'ok'));
   });
 
-  it('hands out so many bytes of waiting tasks, and the rest with the next call', async () => {
+  it('hands out a bounded number of bytes of waiting tasks, and the next call the rest', async () => {
     const driver = await openLedger();
     const { worker } = await driver.open();
     const tasks = large(4);
@@ -83,12 +83,12 @@ describe('a ledger in Redis', () => {
     const messages = makeEnvelopes(8_200, { queue });
     const asked = { messages, queues: [queue], limit: 9_000, isFirst: true };
     const reply = await driver.begin(worker, asked);
-    // And of those that wait as many as one call hands out.
+    // And as many waiting tasks as one call hands out.
     expect(reply.begun).toHaveLength(messages.length + 500);
     expect(reply.answers).toHaveLength(messages.length);
   });
 
-  it('has no script in its slow log that did most of the work, however many tasks expire together', async () => {
+  it('has no script in the slow log that did most of the work, however many tasks expire together', async () => {
     const driver = await openLedger();
     const { worker } = await driver.open();
     const queue = unique('queue');
@@ -114,7 +114,7 @@ describe('a ledger in Redis', () => {
     expect(Math.max(...took)).toBeLessThan(all / 2);
   });
 
-  it('closes so many lost incarnations at once, and the rest with the next call', async () => {
+  it('closes a bounded number of lost incarnations at once, and the next call the rest', async () => {
     const driver = await openLedger();
     await Promise.all(Array.from({ length: 700 }, () => driver.open({ leaseMs: MINUTE })));
     await driver.fixture.advance(2 * MINUTE);
@@ -126,7 +126,7 @@ describe('a ledger in Redis', () => {
 });
 
 describe('a broker on Redis', () => {
-  it('takes so many bytes at once, and the rest with the next call, in order', async () => {
+  it('takes a bounded number of bytes at once, and the next call the rest, in order', async () => {
     const { broker } = await openTestBroker(server.url);
     onTestFinished(() => broker.close());
     const messages = large(6);
@@ -144,7 +144,7 @@ describe('a broker on Redis', () => {
     expect(Math.max(...taken)).toBeLessThanOrEqual(4);
   });
 
-  it('puts back thousands a few hundred at a time, in their order, also when it ends', async () => {
+  it('puts back thousands a few hundred at a time, in their order, also when it closes', async () => {
     const queue = unique('queue');
     const messages = makeEnvelopes(1_300, { queue });
     const first = await openTestBroker(server.url);
@@ -159,7 +159,7 @@ describe('a broker on Redis', () => {
       );
       return taken;
     };
-    /** Each call holds up everybody else: there must be several. */
+    /** Each call blocks all other clients: there must be several. */
     const callsFor = async (fn: () => Promise<void>): Promise<number> => {
       const before = await scriptCalls();
       await fn();

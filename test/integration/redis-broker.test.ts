@@ -46,7 +46,7 @@ function celeryPushes(file: string): { name: string; key: string; element: strin
   );
 }
 
-describe('elements of a list', () => {
+describe('messages in a list', () => {
   it('go to the lists that kombu has for their priorities, without one to the one that is read first', async () => {
     const { broker } = await open();
     const queue = unique('queue');
@@ -63,7 +63,7 @@ describe('elements of a list', () => {
     expect(priorities).toEqual([[0, 1], [3, 4], [6, 7], [9]]);
   });
 
-  it('look as those of kombu, and declare the queue as Celery does', async () => {
+  it('look like those of kombu, and declare the queue as Celery does', async () => {
     const { broker } = await open();
     const message = makeEnvelope();
     await broker.publish([message]);
@@ -89,7 +89,7 @@ describe('elements of a list', () => {
   });
 
   it.each(['publish-redis.json', 'publish-redis-5.6.json'])(
-    'of a real Celery are read or told why not: %s',
+    'of a real Celery are read, or refused with a reason: %s',
     async file => {
       const { broker } = await open();
       const read = new Map<string, Envelope | UndecodableMessage>();
@@ -120,7 +120,7 @@ describe('elements of a list', () => {
 
   const UNREADABLE = ['compression-bzip2', 'protocol-1', 'serializer-pickle', 'serializer-yaml'];
 
-  it('that nobody can read are delivered with their bytes, and are gone when acknowledged', async () => {
+  it('that cannot be read are delivered with their bytes, and are deleted when acknowledged', async () => {
     const { broker } = await open();
     const queue = unique('queue');
     const elements = [
@@ -141,7 +141,7 @@ describe('elements of a list', () => {
 });
 
 describe('publishing', () => {
-  it('answers for a thousand messages of several queues, each in its place', async () => {
+  it('answers for a thousand messages of several queues, in their order', async () => {
     const { broker } = await open();
     const [first, second] = [unique('queue'), unique('queue')];
     const messages = Array.from({ length: 1_200 }, (_, n) =>
@@ -155,7 +155,7 @@ describe('publishing', () => {
     expect(taken).toEqual(ids(messages.filter(({ queue }) => queue === first)));
   });
 
-  it('refuses only the messages whose queue is the name of something else', async () => {
+  it('refuses only the messages whose queue name is used by another kind of key', async () => {
     const { broker } = await open();
     const [bad, good] = [makeEnvelope(), makeEnvelope()];
     await redis.command('set', bad.queue, 'not a list');
@@ -163,11 +163,11 @@ describe('publishing', () => {
       { status: 'refused', error: expect.stringContaining('WRONGTYPE') as string },
       { status: 'confirmed' },
     ]);
-    // It keeps nobody from the other queues either.
+    // It does not stop the other queues either.
     expect(idsOf(await broker.take([bad.queue, good.queue], 5))).toEqual([good.id]);
   });
 
-  it('goes where an exchange leads, by key or by pattern, and is refused where it leads nowhere', async () => {
+  it('follows an exchange by key or by pattern, and is refused where no queue is bound', async () => {
     const { broker } = await open();
     const [exchange, one, two] = [unique('exchange'), unique('queue'), unique('queue')];
     const key = `_kombu.binding.${exchange}`;
@@ -187,7 +187,7 @@ describe('publishing', () => {
     expect(idsOf(await broker.take([two], 5))).toEqual([paid.id, made.id]);
   });
 
-  it('says that the broker is unavailable when it cannot be reached, and does not reject', async () => {
+  it('reports the broker as unavailable when it cannot be reached, and does not reject', async () => {
     const proxy = await startProxy(Number(new URL(redisUrl()).port));
     onTestFinished(() => proxy.close());
     proxy.cut();
@@ -200,7 +200,7 @@ describe('publishing', () => {
 });
 
 describe('taking', () => {
-  it('takes from the queues in their order, most urgent first in each', async () => {
+  it('takes from the queues in their order, the highest priority first in each', async () => {
     const { broker } = await open();
     const [first, second] = [unique('queue'), unique('queue')];
     const messages = [
@@ -214,7 +214,7 @@ describe('taking', () => {
     );
   });
 
-  it('leaves nothing behind in Redis when all is acknowledged and its lease is over', async () => {
+  it('leaves nothing in Redis when all is acknowledged and its lease is over', async () => {
     const { broker } = await open();
     const queue = unique('queue');
     await broker.publish(makeEnvelopes(3, { queue }));
@@ -225,7 +225,7 @@ describe('taking', () => {
     expect(keys.map(String).filter(key => !key.startsWith('_kombu.'))).toEqual([]);
   });
 
-  it('forgets the lease of a dead consumer when it has put everything back', async () => {
+  it('deletes the lease of a dead consumer when all its messages are back in their lists', async () => {
     const [dead, other] = [await open(), await open()];
     const message = makeEnvelope();
     await dead.broker.publish([message]);
@@ -237,7 +237,7 @@ describe('taking', () => {
     expect(await redis.command('zscore', leases, dead.broker.consumer)).toBeNull();
   });
 
-  it('gives back what it took when the reply was lost', async () => {
+  it('gives back the messages it took when the reply was lost', async () => {
     const proxy = await startProxy(Number(new URL(redisUrl()).port));
     onTestFinished(() => proxy.close());
     const { broker, hold } = await open(`redis://127.0.0.1:${proxy.port}/0`);
@@ -255,7 +255,7 @@ describe('taking', () => {
     expect(idsOf(await (await open()).broker.take([message.queue], 1))).toEqual([message.id]);
   });
 
-  it('delivers again what it could not acknowledge', async () => {
+  it('redelivers messages that it could not acknowledge', async () => {
     const proxy = await startProxy(Number(new URL(redisUrl()).port));
     onTestFinished(() => proxy.close());
     const { broker, hold } = await open(`redis://127.0.0.1:${proxy.port}/0`);
@@ -266,7 +266,7 @@ describe('taking', () => {
     const away = { code: 'ERR_BROKER_UNAVAILABLE' };
     await expect(broker.ack(taken)).rejects.toMatchObject(away);
     await expect(broker.take([message.queue], 1)).rejects.toMatchObject(away);
-    // What a probe is told: nothing was heard since the first of them, until something is.
+    // What a probe sees: no reply since the first of them, until one comes.
     const deafMs = broker.silentMs([message.queue]) ?? 0;
     proxy.heal();
     await until(async () => {
@@ -278,7 +278,7 @@ describe('taking', () => {
     expect(broker.silentMs([message.queue])).toBeLessThan(deafMs);
   });
 
-  it('keeps what a living consumer holds, and returns what a dead one held, by leases alone', async () => {
+  it('keeps the messages of a living consumer, and returns those of a dead one, by leases alone', async () => {
     const message = makeEnvelope();
     const [dying, living] = [await open(), await open()];
     const shortLived = await openTestBroker(redisUrl(), 100);
@@ -296,7 +296,7 @@ describe('taking', () => {
     expect(kept?.tag).not.toBe(back?.tag);
   });
 
-  it('renews its lease by itself for as long as it holds something', async () => {
+  it('renews its lease by itself as long as it holds messages', async () => {
     const opened = await openTestBroker(redisUrl(), 2_000);
     onTestFinished(() => opened.broker.close());
     const message = makeEnvelope();
@@ -310,7 +310,7 @@ describe('taking', () => {
     await until(async () => (await score()) > first + 500);
   });
 
-  it('makes nothing of the acknowledgements of a consumer that slept too long', async () => {
+  it('ignores the acknowledgements of a consumer that slept too long', async () => {
     const [sleeper, other] = [await open(), await open()];
     const message = makeEnvelope();
     await sleeper.broker.publish([message]);
@@ -375,7 +375,7 @@ describe('hints', () => {
     }
   });
 
-  it('come for what waited before anybody looked', async () => {
+  it('come for messages that waited before the listener was added', async () => {
     const { broker } = await open();
     const message = makeEnvelope();
     await broker.publish([message]);

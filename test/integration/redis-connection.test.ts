@@ -41,7 +41,7 @@ describe('a connection to Redis', () => {
     expect(await connection.script(COUNT, [key], [])).toBe(2);
   });
 
-  it('carries bytes that are no text', async () => {
+  it('carries bytes that are not text', async () => {
     const connection = await open(redisUrl());
     const bytes = Buffer.from([0, 255, 254, 10, 13, 34]);
     await connection.command('set', unique('key'), bytes);
@@ -49,7 +49,7 @@ describe('a connection to Redis', () => {
     expect(await connection.script(echo, [], [new Uint8Array(bytes)])).toEqual(bytes);
   });
 
-  it('does not send again what had no reply, and works afterwards', async () => {
+  it('does not repeat a command without a reply, and works afterwards', async () => {
     const proxy = await startProxy(Number(new URL(redisUrl()).port));
     onTestFinished(() => proxy.close());
     const url = new URL(redisUrl());
@@ -66,7 +66,7 @@ describe('a connection to Redis', () => {
     expect(await connection.script(COUNT, [key], [])).toBe(3);
   });
 
-  it('comes back by itself when its connection was killed', async () => {
+  it('reconnects by itself when its connection was killed', async () => {
     const connection = await open(redisUrl());
     const admin = await open(redisUrl());
     const id = await connection.command('client', 'id');
@@ -75,7 +75,7 @@ describe('a connection to Redis', () => {
     expect(again).not.toEqual(id);
   });
 
-  it('finds a server that was restarted', async () => {
+  it('reconnects to a restarted server', async () => {
     const server = await own(['--appendonly', 'yes']);
     const connection = await open(server.url);
     const key = unique('key');
@@ -88,7 +88,7 @@ describe('a connection to Redis', () => {
     expect(await until(() => connection.script(COUNT, [key], []).catch(() => null))).toBe(2);
   });
 
-  it('comes back by itself when sentinels told of a new primary while it was looking for one', async () => {
+  it('reconnects by itself when sentinels announced a new primary while it was looking for one', async () => {
     const sentinel = await ScriptedSentinel.start(Number(new URL(redisUrl()).port));
     onTestFinished(() => sentinel.close());
     const connection = await open(`sentinel://127.0.0.1:${sentinel.port}/shop/0`);
@@ -99,7 +99,8 @@ describe('a connection to Redis', () => {
     sentinel.hold();
     await (await open(redisUrl())).command('client', 'kill', 'id', String(id));
     await until(async () => sentinel.waiting === 1);
-    // It closes the way to the sentinels in the midst of asking, and takes that for the end of all.
+    // It closes the connection to the sentinels in the middle of a request, and treats that as the end of all
+    // connections.
     sentinel.announce();
     await until(async () => sentinel.listening === 0);
     sentinel.answer();
@@ -107,7 +108,7 @@ describe('a connection to Redis', () => {
     expect(await connection.command('ping')).toEqual(Buffer.from('PONG'));
   });
 
-  it('gives up on a server that is silent', async () => {
+  it('gives up on a server that does not answer', async () => {
     const server = await own();
     const connection = await open(server.url);
     await connection.command('ping');
@@ -121,7 +122,7 @@ describe('a connection to Redis', () => {
     );
   });
 
-  it('says that nobody listens there, with the URL but not its password', async () => {
+  it('reports that the server refuses connections, with the URL but not its password', async () => {
     const server = await own();
     await server.stop();
     const url = `redis://:hunter2@127.0.0.1:${server.port}/0`;
@@ -132,7 +133,7 @@ describe('a connection to Redis', () => {
     });
   });
 
-  it('tells a wrong password, and does not keep it in the error', async () => {
+  it('reports a wrong password, and does not keep it in the error', async () => {
     const server = await own(['--requirepass', 'right']);
     const url = `redis://:hunter2@127.0.0.1:${server.port}/0`;
     const connection = await open(url);
@@ -155,7 +156,7 @@ describe('a connection to Redis', () => {
     expect(await right.command('ping')).toEqual(Buffer.from('PONG'));
   });
 
-  it('tells a database that is not there, and writes nothing to another', async () => {
+  it('reports a database that does not exist, and writes nothing to another', async () => {
     const server = await own(['--databases', '2']);
     const connection = await open(`redis://127.0.0.1:${server.port}/7`);
     for (const _ of [1, 2, 3]) {
@@ -167,7 +168,7 @@ describe('a connection to Redis', () => {
     expect(await (await open(server.url)).command('dbsize')).toBe(0);
   });
 
-  it('calls a ledger a store', async () => {
+  it('reports an unreachable ledger as an unavailable store', async () => {
     const server = await own();
     await server.stop();
     await expect((await open(server.url, 'ledger')).command('ping')).rejects.toMatchObject({
@@ -175,7 +176,7 @@ describe('a connection to Redis', () => {
     });
   });
 
-  it('runs on after memory is full, where the script says so', async () => {
+  it('still runs scripts that allow it when memory is full', async () => {
     const server = await own(['--maxmemory-policy', 'noeviction']);
     const connection = await open(server.url);
     await connection.command('set', 'ballast', Buffer.alloc(4_000_000));
@@ -188,7 +189,7 @@ describe('a connection to Redis', () => {
     expect(await connection.script(COUNT, ['key'], [])).toBe(1);
   });
 
-  it('says that it was closed', async () => {
+  it('reports that it was closed', async () => {
     const connection = await open(redisUrl());
     await connection.command('ping');
     connection.close();
@@ -199,7 +200,7 @@ describe('a connection to Redis', () => {
 });
 
 describe('TLS', () => {
-  it('is verified: an authority nobody named is refused, the named one taken', async () => {
+  it('is verified: an unknown authority is refused, the named one accepted', async () => {
     const folder = (await own()).folder;
     const file = (name: string): string => join(folder, name);
     const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost'];

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
 import type { BegunTask } from '../../src/ledger/ledger.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
@@ -24,7 +24,7 @@ async function own(args: readonly string[] = []): Promise<OwnRedis> {
   return server;
 }
 
-/** Calls again at once when it failed, so that one call always waits for the next connection. */
+/** Repeats a failed call at once, so that one call always waits for the next connection. */
 async function insist<T>(call: () => Promise<T>): Promise<T> {
   for (;;) {
     try {
@@ -39,13 +39,13 @@ describe.each([
   ['the end of its append-only file', redisWithTornFile],
   ['its primary before the replica had everything', redisWithLateReplica],
 ])('a begin that waits while Redis loses %s', (_what, lossy) => {
-  it('gives out no epoch a second time', async () => {
+  it('gives out no epoch twice', async () => {
     const redis = await lossy();
     const generations = new MemoryGenerationStore();
     const [one, two] = [await open(redis.url, generations), await open(redis.url, generations)];
     const envelope = makeEnvelope();
     const workers = [(await one.open()).worker, (await two.open()).worker] as const;
-    // Both have begun something: they know the server.
+    // Both have begun a task, so they know the server.
     for (const [n, driver] of [one, two].entries())
       await driver.begin(workers[n] as string, { messages: [makeEnvelope()] });
     await redis.mark();
@@ -66,7 +66,7 @@ describe.each([
 });
 
 describe('a primary that becomes a replica and a primary again', () => {
-  it('gives out higher epochs, also to connections that never broke', async () => {
+  it('gives out higher epochs, also on connections that never broke', async () => {
     const server = await own();
     const other = await own(['--replicaof', '127.0.0.1', String(server.port)]);
     const tell = (to: OwnRedis, ...words: readonly (string | number)[]): Promise<unknown> =>
@@ -87,7 +87,7 @@ describe('a primary that becomes a replica and a primary again', () => {
     await tell(other, 'replicaof', 'no', 'one');
     const envelope = makeEnvelope();
     const { begun } = await driver.begin(worker, { messages: [envelope] });
-    // It takes over the data of the other one, which has never heard of that run, and is the primary again.
+    // It copies the data of the other server, which does not know that run, and becomes the primary again.
     await tell(server, 'replicaof', '127.0.0.1', other.port);
     await until(async () => /master_link_status:up/.test(String(await tell(server, 'info'))));
     await tell(server, 'replicaof', 'no', 'one');
@@ -97,7 +97,7 @@ describe('a primary that becomes a replica and a primary again', () => {
 });
 
 describe('a count of running tasks that fell below zero', () => {
-  it('is never shown so, and is right again when the next task has ended', async () => {
+  it('is never shown as negative, and is right again when the next task has ended', async () => {
     const server = await own();
     const fixture = await openTestLedger(server.url, { root });
     onTestFinished(() => fixture.ledger.close());

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
 import {
   openRedisLedger,
   type OpenRedisLedgerOptions,
@@ -45,12 +45,12 @@ const drive = ({ ledger, reads, results }: RedisLedgerStores): LedgerDriver =>
   });
 
 describe('preflight', () => {
-  it('is content with a Redis that throws nothing away and writes everything down', async () => {
+  it('accepts a Redis that evicts nothing and writes everything to disk', async () => {
     const server = await own(['--appendonly', 'yes']);
     expect(await (await open(server.url)).preflight()).toEqual([]);
   });
 
-  it('warns of a Redis without an append-only file, and shows no password', async () => {
+  it('warns about a Redis without an append-only file, and shows no password', async () => {
     const server = await own(['--requirepass', 'hidden']);
     const [warning, ...others] = await (
       await open(server.url.replace('redis://', 'redis://:hidden@'))
@@ -68,7 +68,7 @@ describe('preflight', () => {
     });
   });
 
-  it('refuses a node of a cluster that is taken for a server alone', async () => {
+  it('refuses a cluster node that is configured as a single server', async () => {
     const server = await own(['--cluster-enabled', 'yes']);
     await expect((await open(server.url)).preflight()).rejects.toMatchObject({
       code: 'ERR_CONFIG_TIER',
@@ -76,15 +76,15 @@ describe('preflight', () => {
     });
   });
 
-  it('says so when nobody answers', async () => {
+  it('reports that the server does not answer', async () => {
     await expect((await open('redis://127.0.0.1:1/0')).preflight()).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
     });
   });
 });
 
-describe('a user of Redis without the right to ask who it is', () => {
-  it('has a ledger that notices the loss of all data', async () => {
+describe('a Redis user without permission for INFO', () => {
+  it('has a ledger that detects the loss of all data', async () => {
     const server = await own();
     await withRedis(server.url, redis =>
       redis.command('acl', 'setuser', 'plain', 'on', '>word', '~*', '&*', '+@all', '-info'),
@@ -112,7 +112,7 @@ describe('several processes on a cluster', () => {
     await cluster.dispose();
   });
 
-  it('beat for each other, settle for each other, and close for each other', async () => {
+  it('beat, settle and condemn for each other', async () => {
     const [main, heartbeat, supervisor] = [await another(), await another(), await another()];
     const { worker, process } = await main.open();
     const tasks = makeEnvelopes(6).map(task => ({ ...task, queue: unique('queue') }));
@@ -129,19 +129,19 @@ describe('several processes on a cluster', () => {
     const { returned } = await supervisor.reapAll();
     expect(ids(returned)).toEqual(expect.arrayContaining(ids(rest)));
     expect(await heartbeat.ledger.renew(worker)).toEqual({ status: 'closed' });
-    // Also with a queue that it never asked for anything.
+    // Also a queue that this process never used.
     const request = main.request(worker, { messages: [makeEnvelope()] });
     expect(await main.ledger.begin(request)).toEqual({ status: 'closed' });
   });
 
-  it('let go of everything when one part of an incarnation is closed', async () => {
+  it('lose all tasks of an incarnation when one part of it is closed', async () => {
     const main = await another();
     const { worker } = await main.open();
     const tasks = makeEnvelopes(4).map(task => ({ ...task, queue: unique('queue') }));
     await main.begin(worker, { messages: tasks });
     const [lost, ...others] = tasks;
     if (lost === undefined) throw new Error('no task');
-    // The node of one queue was away for longer than the lease.
+    // The node of one queue was unreachable for longer than the lease.
     const key = `outlast:ledger:{${lost.queue}}:leases`;
     await onEveryNode(node => node.command('zrem', key, worker).catch(() => null));
     expect(await main.ledger.renew(worker)).toEqual({ status: 'closed' });
@@ -149,7 +149,7 @@ describe('several processes on a cluster', () => {
     expect(ids(returned)).toEqual(expect.arrayContaining(ids(others)));
   });
 
-  it('find a task by its id alone, and one that was cancelled before it came', async () => {
+  it('find a task by its id alone, also one that was cancelled before it arrived', async () => {
     const [main, other] = [await another(), await another()];
     const waiting = makeEnvelope();
     await main.put(waiting);
@@ -163,7 +163,7 @@ describe('several processes on a cluster', () => {
     expect(reply).toMatchObject({ answers: ['held'], begun: [] });
   });
 
-  it('go on with the other queues when a node is away', async () => {
+  it('continue with the other queues when a node is unreachable', async () => {
     const main = await another();
     const { worker } = await main.open();
     const tasks = makeEnvelopes(12).map(task => ({ ...task, queue: unique('queue') }));
@@ -177,14 +177,14 @@ describe('several processes on a cluster', () => {
     await node.start();
     expect(answers).toContain('ok');
     expect(new Set(answers)).toEqual(new Set(['ok', 'ERR_STORE_UNAVAILABLE']));
-    // What that node had is gone with it, and nobody takes that for success.
+    // The tasks of that node are unreachable with it, and that is not taken for success.
     const rest = begun.filter((_, index) => answers[index] !== 'ok');
     for (const task of rest) {
       expect(await until(() => main.commit(task).catch(() => null))).toBe('absent');
     }
   });
 
-  it('refuse to tell Celery, which knows no clusters', async () => {
+  it('refuse to write results for Celery, which does not support clusters', async () => {
     await expect(open(cluster.url, { celeryResultMs: 1_000 })).rejects.toMatchObject({
       code: 'ERR_CONFIG_TIER',
     });
@@ -198,7 +198,7 @@ describe('several processes on a cluster', () => {
 });
 
 describe('dates that a script writes', () => {
-  it('are those of the calendar', async () => {
+  it('are correct calendar dates', async () => {
     const folder = new URL('../../src/adapters/redis/lua/includes/', import.meta.url);
     const source = readFileSync(new URL('celery-result.lua', folder), 'utf8');
     const text = `local now_ms = tonumber(ARGV[1])\n${source}\nreturn iso_json()`;

@@ -36,7 +36,7 @@ const ALL_DEAD = {
 };
 
 describe('long bodies', () => {
-  it('come back from waiting and from the dead as they were', async () => {
+  it('are unchanged after waiting and after a revival', async () => {
     const { driver, fixture } = await open(redisUrl());
     const envelope = long();
     const { task } = await driver.running(envelope);
@@ -50,7 +50,7 @@ describe('long bodies', () => {
     await fixture.dispose();
   });
 
-  it('are told to what follows a task that did not end well', async () => {
+  it('are part of the follow-up of a task that did not succeed', async () => {
     const { driver } = await open(redisUrl());
     const [follows, ends] = [long(), makeEnvelope({ args: long().body, embed: EMBED })];
     for (const envelope of [follows, ends]) {
@@ -64,7 +64,7 @@ describe('long bodies', () => {
     expect(plainEnvelope(entry.ended.envelope)).toEqual(plainEnvelope(follows));
   });
 
-  it('are gone with the end of their task, however it ends', async () => {
+  it('are deleted when their task ends, however it ends', async () => {
     const { driver, fixture } = await open(redisUrl());
     const [done, cancelled, purged] = [long(), long(), long()];
     const { task } = await driver.running(done);
@@ -81,8 +81,8 @@ describe('long bodies', () => {
   });
 });
 
-describe('a life that is over', () => {
-  it('leaves no key behind but those that all tasks share', async () => {
+describe('an ended task', () => {
+  it('leaves only the keys that all tasks share', async () => {
     const { driver, fixture } = await open(redisUrl());
     const plain = (): Envelope => makeEnvelope({ embed: EMBED });
     const first = await driver.running(makeEnvelope({ args: long().body, embed: EMBED }));
@@ -109,7 +109,7 @@ describe('a life that is over', () => {
 });
 
 describe('the newest tasks', () => {
-  it('are the last thousand at least, and take no more and more room', async () => {
+  it('list at least the last thousand, and stay bounded in memory', async () => {
     const fixture = await openTestLedger(redisUrl());
     const driver = new LedgerDriver(fixture);
     const { worker } = await driver.open();
@@ -128,7 +128,7 @@ describe('the newest tasks', () => {
 });
 
 describe('batches', () => {
-  it('may be larger than what one script takes', async () => {
+  it('may be larger than what one script accepts', async () => {
     const { driver, fixture } = await open(redisUrl());
     const queue = unique('queue');
     const tasks = makeEnvelopes(1_200, { queue });
@@ -168,7 +168,7 @@ describe('a result of Celery', () => {
 });
 
 describe('memory', () => {
-  it('of a task in flight and of a tombstone stays far below that of the ancestor', async () => {
+  it('of a running task and of a tombstone is far below that of the predecessor', async () => {
     const server = await startRedis();
     onTestFinished(() => server.dispose());
     const { driver, fixture } = await open(server.url);
@@ -186,7 +186,7 @@ describe('memory', () => {
       const reply = await driver.begin(worker, { messages: tasks.slice(at, at + 100) });
       begun.push(...reply.begun);
     }
-    // The ancestor: 1,936 bytes and 11 keys for each.
+    // The predecessor: 1,936 bytes and 11 keys for each.
     expect(((await used()) - before) / tasks.length).toBeLessThan(1_000);
     const keys = Number(await fixture.connection.command('dbsize'));
     expect(keys).toBeLessThan(tasks.length + 20);

@@ -1,7 +1,7 @@
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
 import { EPOCHS_PER_GENERATION, generationOf } from '../../src/ledger/generation-store.ts';
 import type { PublishEntry, RunRef } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
@@ -51,8 +51,8 @@ async function oneOfEach(driver: LedgerDriver) {
   return { waiting, running, done, dead: await driver.dead() };
 }
 
-describe('a server that knows no script', () => {
-  it('is told every one of them again, in the middle of a life', async () => {
+describe('a server that has forgotten its scripts', () => {
+  it('gets each of them again, at any time in the life of a task', async () => {
     const { driver, fixture } = await open((await own()).url);
     const flush = async (): Promise<void> =>
       void (await fixture.connection.command('script', 'flush'));
@@ -74,7 +74,7 @@ describe('a server that knows no script', () => {
 
 describe('a reply that was lost', () => {
   interface Lossy extends Opened {
-    /** Runs a call of which the server sends no reply, and then the same call again. */
+    /** Runs a call whose reply is dropped, and then repeats it. */
     readonly twice: <T>(call: () => Promise<T>) => Promise<T>;
     readonly direct: Opened;
   }
@@ -92,7 +92,7 @@ describe('a reply that was lost', () => {
       return Number(/cmdstat_evalsha:calls=(\d+)/.exec(String(stats))?.[1] ?? 0);
     };
     const twice = async <T>(call: () => Promise<T>): Promise<T> => {
-      // Connected, and with the script known there: nothing but the call itself is on its way.
+      // Connected, and with the script loaded: only the call itself is on its way.
       await through.driver.nowMs();
       const before = await calls();
       proxy.muteReplies();
@@ -108,22 +108,25 @@ describe('a reply that was lost', () => {
     return { ...through, twice, direct };
   }
 
-  it.each(['message', 'waiting'] as const)('of a begin: the same %s again', async kind => {
-    const { driver, direct, twice } = await lossy();
-    const envelope = makeEnvelope();
-    if (kind === 'waiting') await driver.put(envelope);
-    const { worker } = await driver.open();
-    const request = driver.request(worker, {
-      messages: kind === 'message' ? [envelope] : [],
-      queues: [envelope.queue],
-      limit: 3,
-    });
-    await direct.driver.begin(worker, { run: unique('warm') });
-    const reply = await twice(() => driver.ledger.begin(request));
-    if (reply.status !== 'open') throw new Error('closed');
-    expect(reply.begun.map(runRef)).toEqual([{ id: envelope.id, epoch: 1, run: request.run }]);
-    expect(await driver.commit(reply.begun[0] as RunRef)).toBe('ok');
-  });
+  it.each(['message', 'waiting'] as const)(
+    'of a begin: the repeat returns the same %s task',
+    async kind => {
+      const { driver, direct, twice } = await lossy();
+      const envelope = makeEnvelope();
+      if (kind === 'waiting') await driver.put(envelope);
+      const { worker } = await driver.open();
+      const request = driver.request(worker, {
+        messages: kind === 'message' ? [envelope] : [],
+        queues: [envelope.queue],
+        limit: 3,
+      });
+      await direct.driver.begin(worker, { run: unique('warm') });
+      const reply = await twice(() => driver.ledger.begin(request));
+      if (reply.status !== 'open') throw new Error('closed');
+      expect(reply.begun.map(runRef)).toEqual([{ id: envelope.id, epoch: 1, run: request.run }]);
+      expect(await driver.commit(reply.begun[0] as RunRef)).toBe('ok');
+    },
+  );
 
   const settling = {
     commit: (driver: LedgerDriver, ref: RunRef) => driver.commit(ref),
@@ -134,23 +137,26 @@ describe('a reply that was lost', () => {
       driver.ledger.checkpoint(ref, 1, AWKWARD_BYTES),
   };
 
-  it.each(Object.entries(settling))('of a %s: the same answer, once done', async (_, step) => {
-    const { driver, direct, twice } = await lossy();
-    const first = await direct.driver.running();
-    await step(direct.driver, first.task);
-    const { envelope, task } = await direct.driver.running();
-    expect(await twice(() => step(driver, task))).toBe('ok');
-    const [once, repeated] = await Promise.all(
-      [first.envelope, envelope].map(({ id }) => direct.fixture.readModel.inspect(id)),
-    );
-    const shape = (details: typeof once) => ({
-      state: details?.state,
-      failures: details?.failures,
-      history: details?.history.map(entry => entry.step),
-    });
-    expect(shape(repeated ?? null)).toEqual(shape(once ?? null));
-    await direct.fixture.dispose();
-  });
+  it.each(Object.entries(settling))(
+    'of a %s: the repeat gets the same answer, and it is done once',
+    async (_, step) => {
+      const { driver, direct, twice } = await lossy();
+      const first = await direct.driver.running();
+      await step(direct.driver, first.task);
+      const { envelope, task } = await direct.driver.running();
+      expect(await twice(() => step(driver, task))).toBe('ok');
+      const [once, repeated] = await Promise.all(
+        [first.envelope, envelope].map(({ id }) => direct.fixture.readModel.inspect(id)),
+      );
+      const shape = (details: typeof once) => ({
+        state: details?.state,
+        failures: details?.failures,
+        history: details?.history.map(entry => entry.step),
+      });
+      expect(shape(repeated ?? null)).toEqual(shape(once ?? null));
+      await direct.fixture.dispose();
+    },
+  );
 
   it('of a park, a cancel and a bury of a message: one record each', async () => {
     const { driver, direct, twice } = await lossy();
@@ -183,7 +189,7 @@ describe('a reply that was lost', () => {
     await direct.fixture.dispose();
   });
 
-  it('leaves no task running under a worker that never heard of it', async () => {
+  it('leaves no task running under a worker that does not know of it', async () => {
     const { driver, direct, twice } = await lossy();
     const { worker } = await driver.open();
     const envelope = makeEnvelope();
@@ -191,7 +197,7 @@ describe('a reply that was lost', () => {
     await direct.driver.begin(worker, { run: unique('warm') });
     const request = driver.request(worker, { queues: [envelope.queue], limit: 1 });
     await twice(() => driver.ledger.begin(request));
-    // The process gave up asking: its next beat tells, and it gives back.
+    // The process gave up: its next heartbeat returns the run, and it releases it.
     const beat = await driver.ledger.renew(worker);
     if (beat.status !== 'open') throw new Error('closed');
     expect(beat.runs).toEqual([{ id: envelope.id, epoch: 1, run: request.run }]);
@@ -202,7 +208,7 @@ describe('a reply that was lost', () => {
 
 describe('a server that restarts', () => {
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'has everything after %s, with an append-only file that is always written',
+    'has everything after %s, with an append-only file that is always synced',
     async signal => {
       const server = await own(['--appendonly', 'yes', '--appendfsync', 'always']);
       const { driver, fixture } = await open(server.url);
@@ -224,7 +230,7 @@ describe('a server that restarts', () => {
     },
   );
 
-  it('gives out higher epochs than ever before, to the old and to the new', async () => {
+  it('gives out higher epochs than before the restart, to known and new tasks', async () => {
     const server = await own(['--appendonly', 'yes']);
     const { driver } = await open(server.url);
     const { envelope, task } = await driver.running();
@@ -240,7 +246,7 @@ describe('a server that restarts', () => {
     expect((await driver.beginWaiting(envelope)).task.epoch).toBe(EPOCHS_PER_GENERATION + 2);
   });
 
-  it('without the tail of its append-only file gives no epoch out twice', async () => {
+  it('without the tail of its append-only file gives out no epoch twice', async () => {
     const server = await own(['--appendonly', 'yes', '--appendfsync', 'always']);
     const { driver } = await open(server.url);
     const { envelope, task: first } = await driver.running();
@@ -260,7 +266,7 @@ describe('a server that restarts', () => {
     expect(await driver.commit(third)).toBe('ok');
   });
 
-  it('hints again by itself', async () => {
+  it('emits hints again by itself', async () => {
     const server = await own();
     const { driver } = await open(server.url);
     const hinted = gate();
@@ -278,7 +284,7 @@ describe('a server that restarts', () => {
   });
 });
 
-describe('a ledger that lost its data', () => {
+describe('a ledger that has lost its data', () => {
   const losses = {
     'by FLUSHALL': async (server: OwnRedis) =>
       void (await withRedis(server.url, redis => redis.command('flushall'))),
@@ -288,7 +294,7 @@ describe('a ledger that lost its data', () => {
     },
   };
 
-  it.each(Object.entries(losses))('%s: knows nobody, and says so', async (_, lose) => {
+  it.each(Object.entries(losses))('%s: answers absent to every run', async (_, lose) => {
     const server = await own();
     const { driver } = await open(server.url);
     const { worker, envelope, task } = await driver.running();
@@ -306,7 +312,7 @@ describe('a ledger that lost its data', () => {
   });
 
   it.each(Object.entries(losses))(
-    '%s: begins the same task under an epoch above every one before',
+    '%s: begins the same task under a higher epoch than before',
     async (_, lose) => {
       const server = await own();
       const generations = new MemoryGenerationStore();
@@ -314,7 +320,7 @@ describe('a ledger that lost its data', () => {
       const { envelope, task } = await driver.running();
       await lose(server);
       await until(() => driver.nowMs().catch(() => null));
-      // Another process goes first, which never saw what was there before.
+      // Another process goes first, which has never seen the lost data.
       const other = await open(server.url, { generations, root: 'outlast:lost:' });
       for (const each of [other.driver, driver]) {
         const { worker } = await each.open();
@@ -325,7 +331,7 @@ describe('a ledger that lost its data', () => {
     },
   );
 
-  it('takes what was running again, and nothing that it has forgotten in its own time', async () => {
+  it('accepts running tasks again, and none that it has pruned itself', async () => {
     const server = await own();
     const { driver } = await open(server.url);
     const { envelope, task } = await driver.running();
@@ -345,7 +351,7 @@ describe('a ledger that lost its data', () => {
     expect(await driver.commit(again)).toBe('ok');
   });
 
-  it('raises the generation once when many notice at once', async () => {
+  it('raises the generation once when many processes notice the loss at the same time', async () => {
     const server = await own();
     const generations = new MemoryGenerationStore();
     const options = { generations, root: 'outlast:lost:' };
@@ -362,7 +368,7 @@ describe('a ledger that lost its data', () => {
     expect(new Set(epochs)).toEqual(new Set([EPOCHS_PER_GENERATION + 1]));
   });
 
-  it('goes by the seconds of the server where no database remembers', async () => {
+  it('uses the server time as generation where no database stores one', async () => {
     const server = await own();
     const first = await open(server.url, { generations: null, root: 'outlast:lost:' });
     const { envelope, task } = await first.driver.running();
@@ -376,7 +382,7 @@ describe('a ledger that lost its data', () => {
     expect(await first.driver.commit(next)).toBe('ok');
   });
 
-  it('is not taken for a server that it replaced, by those who never saw the other', async () => {
+  it('is not confused with the server that it replaced, by processes that never saw that one', async () => {
     const [replaced, current] = [await own(), await own()];
     const options = { generations: new MemoryGenerationStore(), root: 'outlast:lost:' };
     const { driver: old } = await open(replaced.url, options);
@@ -384,12 +390,12 @@ describe('a ledger that lost its data', () => {
     const { driver } = await open(current.url, options);
     const { task } = await driver.running();
     expect(generationOf(task.epoch)).toBe(1);
-    // The first one is still there, and thinks that all is well.
+    // The replaced server still runs, and has noticed nothing.
     const { driver: stray } = await open(replaced.url, options);
     expect(generationOf((await stray.running()).task.epoch)).toBe(2);
   });
 
-  it('raises the generation of a server that knows less than this process has seen', async () => {
+  it('raises the generation of a server that has older data than this process has seen', async () => {
     const server = await own();
     const generations = new MemoryGenerationStore();
     const { driver, fixture } = await open(server.url, { generations, root: 'outlast:lost:' });
@@ -398,14 +404,14 @@ describe('a ledger that lost its data', () => {
     await server.start();
     await until(() => driver.nowMs().catch(() => null));
     expect(generationOf((await driver.running()).task.epoch)).toBe(1);
-    // Its data were replaced by older ones, as by a full synchronisation, and nobody was disconnected.
+    // Its data were replaced by older ones, as by a full synchronisation, without a disconnect.
     await fixture.connection.command('hset', 'outlast:lost:meta', 'generation', '0');
     expect(generationOf((await driver.running()).task.epoch)).toBe(2);
   });
 });
 
-describe('a primary that is lost before its replica had everything', () => {
-  it('refuses what the replica does not know, and gives out higher epochs', async () => {
+describe('a primary that is lost before its replica has everything', () => {
+  it('refuses runs that the replica does not know, and gives out higher epochs', async () => {
     const primary = await own();
     const replica = await own(['--replicaof', '127.0.0.1', String(primary.port)]);
     const generations = new MemoryGenerationStore();
@@ -422,7 +428,7 @@ describe('a primary that is lost before its replica had everything', () => {
         return info.includes('link_status:up') && sent.includes(`offset=${offset},`);
       }),
     );
-    // From here on it hears nothing of the primary.
+    // From here on nothing is replicated to it.
     await withRedis(replica.url, redis => redis.command('replicaof', 'no', 'one'));
     const { task: second } = await before.driver.beginWaiting(envelope);
     const unseen = await before.driver.running();
@@ -453,7 +459,7 @@ describe('a server whose memory is full', () => {
     return { ...opened, queue, waiting, runs, server };
   }
 
-  it('lets every task that is there come to its end', async () => {
+  it('lets every existing task end', async () => {
     const { driver, fixture, queue, waiting, runs } = await full();
     const [one, two, three, four, five] = runs.map(({ task }) => task as RunRef) as unknown as [
       RunRef,
@@ -492,7 +498,7 @@ describe('a server whose memory is full', () => {
     await fixture.dispose();
   });
 
-  it('takes no new work: whoever brings it keeps it', async () => {
+  it('refuses new tasks, which stay with their sender', async () => {
     const { driver } = await full();
     const { worker } = await driver.open();
     const message = makeEnvelope();
@@ -503,7 +509,7 @@ describe('a server whose memory is full', () => {
     expect(await driver.state(message.id)).toBeUndefined();
   });
 
-  it('begins and parks messages all the same where they come from the same server', async () => {
+  it('still begins and parks messages that come from the same server', async () => {
     const { driver } = await full({ beginsWhenFull: true });
     const { worker } = await driver.open();
     const { begun } = await driver.begin(worker, { messages: [makeEnvelope()] });
@@ -515,12 +521,12 @@ describe('a server whose memory is full', () => {
 });
 
 describe('the result that Celery reads', () => {
-  it('is that of the run that owned the task, whoever comes late', async () => {
+  it('is that of the run that owned the task, even if a stale run commits later', async () => {
     const { driver, fixture } = await open(redisUrl(), { celeryResultMs: 60_000 });
     const { worker, envelope, task: old } = await driver.running();
     const done = (text: string) =>
       ({ outcome: { kind: 'done', result: new TextEncoder().encode(text) } }) as const;
-    const told = async (): Promise<unknown> => {
+    const celeryResult = async (): Promise<unknown> => {
       const key = `celery-task-meta-${envelope.id}`;
       const text = (await fixture.connection.command('get', key)) as Buffer | null;
       return text === null ? null : JSON.parse(text.toString());
@@ -533,15 +539,15 @@ describe('the result that Celery reads', () => {
       expect(await driver.bury(old)).toBe('stale');
     };
     await interfere();
-    expect(await told()).toBeNull();
+    expect(await celeryResult()).toBeNull();
     expect(await driver.commit(next, done('"rightful"'))).toBe('ok');
     await interfere();
-    expect(await told()).toMatchObject({ status: 'SUCCESS', result: 'rightful' });
+    expect(await celeryResult()).toMatchObject({ status: 'SUCCESS', result: 'rightful' });
   });
 });
 
 describe('a key that is gone', () => {
-  it('is never taken for success, whichever it is', async () => {
+  it('is never taken for success, whichever key it is', async () => {
     const names = async ({ fixture }: Opened): Promise<string[]> =>
       ((await fixture.connection.command('keys', `${fixture.root}*`)) as Buffer[]).map(key =>
         String(key).slice(fixture.root.length),
@@ -576,7 +582,7 @@ describe('a key that is gone', () => {
         expect(await driver.state(envelope.id)).toBe('done');
         continue;
       }
-      // It began anew, as a message that nobody knows; what ran before is not the owner.
+      // It began again as an unknown message; the earlier run is not the owner.
       expect(await driver.commit({ ...task, run: unique('run') })).toBe('stale');
     }
   });

@@ -33,7 +33,7 @@ afterAll(async () => {
 
 const shape = { input: unchecked<unknown>(), result: unchecked<number>() };
 
-/** A row that spends one retry is a dead letter here. */
+/** Here a row that spends one retry becomes a dead letter. */
 async function connect(broker: string): Promise<Outlast<PoolClient>> {
   const outlast = createOutlast({
     database: database.url,
@@ -67,7 +67,7 @@ async function sendAll(
 const effectsOf = async (id: string): Promise<number> =>
   (await database.pool.query('select 1 from effect where task_id = $1', [id])).rowCount ?? 0;
 
-/** The retries that rows have spent, once the relay has had one of them in its hands and put it back. */
+/** The retries that rows have spent, once the relay has claimed one of them and released it. */
 const spentBy = async (ids: readonly string[]): Promise<readonly number[] | false> => {
   const text = `select retries, claims > 0 and state = 'pending' as tried from outlast_outbox where task_id = any($1)`;
   const { rows } = await database.pool.query<{ retries: number; tried: boolean }>(text, [ids]);
@@ -78,7 +78,7 @@ describe.each([
   ['the end of its append-only file', redisWithTornFile],
   ['its primary before the replica had everything', redisWithLateReplica],
 ])('a Redis that loses %s', (_what, open) => {
-  it('loses what waited there alone; runs come back under higher fences, and no effect is had twice', async () => {
+  it('loses only tasks that waited there; runs come back under higher fences, and no effect happens twice', async () => {
     const redis = await open();
     const outlast = await connect(redis.url);
     const name = (what: string): string => unique(what);
@@ -123,7 +123,7 @@ describe.each([
       expect(await until(() => spentBy(late))).toEqual([0, 0, 0]);
     });
 
-    // The runs that it has forgotten are given out again; only then the old ones try to end.
+    // The lost runs are begun again; only then do the old runs try to end.
     for (const id of [begun, ended, unseen]) await until(async () => runsOf(id).length > 1);
     for (const one of gates.values()) one.open();
     await work(outlast, later, [handler]);
@@ -141,14 +141,14 @@ describe.each([
       const [first = 0, second = 0] = runsOf(id);
       expect(generationOf(second)).toBeGreaterThan(generationOf(first));
     }
-    // Counted: those that were in Redis alone, and no others.
+    // Counted: exactly the tasks that were only in Redis.
     const gone = [...back, ...lost].filter(id => runsOf(id).length === 0);
     expect(gone).toEqual(lost);
   });
 });
 
 describe('a Redis whose memory is full', () => {
-  it('lets all that is there end, and has the rest when there is room; no row spends a retry', async () => {
+  it('lets all existing tasks end, and takes the rest when it has memory again; no row spends a retry', async () => {
     const server = await startRedis(['--maxmemory-policy', 'noeviction', '--appendonly', 'yes']);
     onTestFinished(() => server.dispose());
     const outlast = await connect(server.url);

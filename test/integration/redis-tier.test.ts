@@ -53,7 +53,7 @@ function connect(broker: string): Outlast {
 const makeTask = (queue = unique('queue')) =>
   task(unique('task'), { queue, input: unchecked<unknown>(), result: unchecked<unknown>() });
 
-/** Relay and worker in this process, until the test is over. */
+/** Relay and worker in this process, until the test ends. */
 async function serve(outlast: Outlast, tasks: readonly Handler[]): Promise<void> {
   const queues = [...new Set(tasks.map(handler => handler.task.contract.queue))];
   const services = [await startRelay(outlast), await startWorker(outlast, { tasks, queues })];
@@ -80,10 +80,10 @@ describe('a task that is cancelled while it waits in the outbox', () => {
     expect(await sent.state()).toBe('cancelled');
   });
 
-  it('is told to its chord, though its row is gone and nobody will publish it', async () => {
+  it('fails its chord, although its row is deleted and never published', async () => {
     const outlast = connect((await own()).url);
     const [part, whole, alarm] = [makeTask(), makeTask(), makeTask()];
-    const heard = gate<unknown>();
+    const alarmed = gate<unknown>();
     const [id, bodyId] = [unique('part'), unique('body')];
     const later = part.with(1, { id, countdown: '30d' });
     const body = whole.after(undefined, { id: bodyId, linkError: alarm });
@@ -93,15 +93,15 @@ describe('a task that is cancelled while it waits in the outbox', () => {
     expect((await database.pool.query(text, [id])).rowCount).toBe(0);
     await serve(outlast, [
       outlast.handler(part, input => input),
-      outlast.handler(alarm, failed => heard.open(failed)),
+      outlast.handler(alarm, failed => alarmed.open(failed)),
     ]);
     await using resurrector = await startResurrector(outlast);
-    expect(await heard.opened).toBe(bodyId);
+    expect(await alarmed.opened).toBe(bodyId);
     await resurrector.stop();
   });
 });
 
-describe('a Redis that loses all it knew', () => {
+describe('a Redis that loses all its data', () => {
   it.each([
     [
       'its data',
@@ -116,7 +116,7 @@ describe('a Redis that loses all it knew', () => {
         await redis.start();
       },
     ],
-  ])('is told again by the worker what it was running, when it loses %s', async (_, lose) => {
+  ])('gets the running tasks back from the worker when it loses %s', async (_, lose) => {
     const redis = await own();
     const outlast = connect(redis.url);
     const echo = makeTask();
@@ -131,7 +131,7 @@ describe('a Redis that loses all it knew', () => {
     const sent = await outlast.transaction(tx => outlast.send(tx, echo, 'kept'));
     await until(async () => fences.length);
     await lose(redis);
-    // The first run ends when the worker has heard that it owns nothing; its result is nobody's.
+    // The first run ends when the worker has noticed that it lost the task; its result is dropped.
     await until(async () => fences.length > 1);
     opened.open();
     expect(await sent.result({ timeout: '30s' })).toBe('kept');
@@ -171,7 +171,7 @@ describe('a Redis Cluster', () => {
 });
 
 describe('runOnce on Redis', () => {
-  it('relays and runs what is there, and ends', async () => {
+  it('relays and runs the tasks that are there, and returns', async () => {
     const outlast = createOutlast({
       database: database.url,
       broker: redisUrl(),
@@ -186,7 +186,7 @@ describe('runOnce on Redis', () => {
 });
 
 describe('outlast dev on Redis', () => {
-  it('shows how far a task is that runs in a process of its own, and brings it back', async () => {
+  it('shows the progress of a task that runs in its own process, and brings it back', async () => {
     const redis = await own(['--appendonly', 'yes']);
     const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
     const project = new CliProject(DEV_PROJECT, env);
@@ -224,8 +224,8 @@ const DEV_PROJECT = {
     });`,
 };
 
-describe('a worker on a Redis that throws keys away', () => {
-  it('is refused, and told what to set', async () => {
+describe('a worker on a Redis that evicts keys', () => {
+  it('is refused, and the error names the setting', async () => {
     const redis = await own(['--maxmemory', '50mb', '--maxmemory-policy', 'allkeys-lru']);
     const outlast = connect(redis.url);
     const tasks = [outlast.handler(task(unique('never')), () => undefined)];
@@ -236,7 +236,7 @@ describe('a worker on a Redis that throws keys away', () => {
     });
   });
 
-  it('is what the doctor tells, and that nobody looks after lost workers', async () => {
+  it('is reported by the doctor, as is the missing recovery of lost workers', async () => {
     const redis = await own(['--maxmemory', '50mb', '--maxmemory-policy', 'volatile-ttl']);
     await withRedis(redis.url, connection =>
       connection.command('zadd', 'outlast:ledger:leases', 1, 'lost'),
@@ -254,7 +254,7 @@ describe('a worker on a Redis that throws keys away', () => {
 });
 
 describe('a Redis that is nearly full', () => {
-  it('is what the doctor tells: nothing new comes in', async () => {
+  it('is reported by the doctor: nothing new is admitted', async () => {
     const redis = await own(['--maxmemory-policy', 'noeviction']);
     const env = { OUTLAST_DATABASE_URL: database.url, OUTLAST_BROKER_URL: redis.url };
     const project = new CliProject({}, env);
@@ -301,8 +301,8 @@ describe('a ledger beside a broker that takes priority 0 first', () => {
   });
 });
 
-describe('a queue that nobody takes from', () => {
-  it('is what the doctor tells, whether the ledger or the broker has its tasks', async () => {
+describe('a queue without a worker', () => {
+  it('is reported by the doctor, whether the ledger or the broker has its tasks', async () => {
     const redis = await own();
     const outlast = connect(redis.url);
     const opened = await openTestLedger(redis.url, { root: 'outlast:ledger:' });

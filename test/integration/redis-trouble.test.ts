@@ -29,17 +29,17 @@ const idsOf = (deliveries: readonly Delivery[]): string[] =>
 const statuses = (outcomes: readonly PublishOutcome[]): string[] =>
   outcomes.map(({ status }) => status);
 
-/** Publishes until the broker takes it: the copies of attempts whose answer was lost are copies. */
+/** Publishes until the broker confirms; attempts whose answer was lost may leave copies. */
 async function publishAtLast(broker: RedisBroker, message: Envelope): Promise<void> {
   await until(async () => statuses(await broker.publish([message]))[0] === 'confirmed');
 }
 
 describe('a Redis that restarts', () => {
   it.each(['SIGTERM', 'SIGKILL'] as const)(
-    'still has what waits and what is held, after %s',
+    'still has waiting and held messages after %s',
     async signal => {
       const server = await own(['--appendonly', 'yes']);
-      // Its lease outlives the restart, so that what it holds stays with it.
+      // The lease outlives the restart, so that the held messages stay with the consumer.
       const { broker } = await openTestBroker(server.url);
       onTestFinished(() => broker.close());
       const queue = unique('queue');
@@ -60,7 +60,7 @@ describe('a Redis that restarts', () => {
     },
   );
 
-  it('gives hints again by itself', async () => {
+  it('emits hints again by itself', async () => {
     const server = await own(['--appendonly', 'yes']);
     const broker = await open(server.url);
     const queue = unique('queue');
@@ -79,7 +79,7 @@ describe('a Redis that restarts', () => {
     ]);
   });
 
-  it('has all that it confirmed when it was killed while we published', async () => {
+  it('has all that it confirmed when it is killed during a publish', async () => {
     const server = await own(['--appendonly', 'yes']);
     const broker = await open(server.url);
     const queue = unique('queue');
@@ -88,7 +88,7 @@ describe('a Redis that restarts', () => {
     while (!isKilled) {
       const messages = makeEnvelopes(20, { queue });
       const publishing = broker.publish(messages);
-      // In the middle of a call: some of its messages may be there, and none of them may be told as confirmed wrongly.
+      // In the middle of a call: some of its messages may be there, and none may be reported as confirmed wrongly.
       if (confirmed.length >= 400) {
         isKilled = true;
         await server.stop('SIGKILL');
@@ -110,8 +110,8 @@ describe('a Redis that restarts', () => {
   });
 });
 
-describe('a Redis that reads its data', () => {
-  it('has what it confirms, and does nothing later that it did not confirm', async () => {
+describe('a Redis that is loading its data', () => {
+  it('keeps what it confirms, and does nothing later that it did not confirm', async () => {
     const server = await own(['--appendonly', 'yes', '--key-load-delay', '1500']);
     const broker = await open(server.url);
     const queue = unique('queue');
@@ -133,7 +133,7 @@ describe('a Redis that reads its data', () => {
 });
 
 describe('a Redis whose memory is full', () => {
-  it('takes no more, says why, and is drained', async () => {
+  it('accepts no more messages, reports why, and can be drained', async () => {
     const server = await own(['--maxmemory', '3mb', '--maxmemory-policy', 'noeviction']);
     const broker = await open(server.url);
     const queue = unique('queue');
@@ -184,7 +184,7 @@ describe('a Redis that becomes a replica', () => {
 });
 
 describe('sentinels', () => {
-  it('name the new primary, which has what waits and what is held', async () => {
+  it('announce the new primary, which has the waiting and held messages', async () => {
     const primary = await own(['--appendonly', 'yes']);
     const replica = await own(['--replicaof', `127.0.0.1 ${primary.port}`]);
     const sentinel = await own(sentinelArgs(primary));
@@ -197,7 +197,7 @@ describe('sentinels', () => {
     const taken = await broker.take([queue], 1);
     await withRedis(primary.url, redis =>
       until(async () => {
-        // Both: that the replica has all of it, and that the sentinel knows of the replica.
+        // Both: the replica has all data, and the sentinel knows the replica.
         const copies = await redis.command('wait', 1, 0);
         const known = await withRedis(`redis://127.0.0.1:${sentinel.port}`, watcher =>
           watcher.command('sentinel', 'replicas', 'shop'),
@@ -209,7 +209,7 @@ describe('sentinels', () => {
     await publishAtLast(broker, later);
     const role = await withRedis(replica.url, redis => redis.command('role'));
     expect(String((role as readonly unknown[])[0])).toBe('master');
-    // The sentinel tells of the change once more, and a connection that has found its way by itself is made anew.
+    // The sentinel announces the change again, and a connection that has already switched is opened anew.
     const isAcked = await broker.ack(taken).then(
       () => true,
       () => false,
@@ -242,7 +242,7 @@ describe('sentinels', () => {
 });
 
 describe('a cluster', () => {
-  it('goes on without one of its nodes, and has it back when it returns', async () => {
+  it('continues without one of its nodes, and uses it again when it returns', async () => {
     const cluster = await startRedisCluster(['--appendonly', 'yes']);
     onTestFinished(() => cluster.dispose());
     const { broker } = await openTestBroker(cluster.url);
@@ -259,14 +259,14 @@ describe('a cluster', () => {
     expect(new Set(idsOf(taken))).toEqual(new Set(ids(messages)));
   });
 
-  it('gives hints for queues on all of its nodes', async () => {
+  it('emits hints for queues on all of its nodes', async () => {
     const cluster = await startRedisCluster();
     onTestFinished(() => cluster.dispose());
     const broker = await open(cluster.url);
     const queues = Array.from({ length: 6 }, () => unique('queue'));
     let hinted = gate();
     onTestFinished(broker.onReady(queues, () => hinted.open()));
-    // The client closes connections while it learns who is in the cluster: whoever takes asks again, as a worker does.
+    // The client closes connections while it discovers the cluster: the consumer asks again, as a worker does.
     const take = (): Promise<readonly Delivery[]> =>
       until(() =>
         broker.take(queues, 5).catch((error: unknown) => {

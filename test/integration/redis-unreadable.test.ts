@@ -6,7 +6,7 @@ import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
 
-/** Their bodies have keys of their own. */
+/** Their bodies have their own keys. */
 const long = new TextEncoder().encode(`["${'x'.repeat(3_000)}"]`);
 
 async function setup(): Promise<{ fixture: TestLedger; driver: LedgerDriver }> {
@@ -19,14 +19,14 @@ type Corrupt = (fixture: TestLedger, id: string) => Promise<unknown>;
 const put: (raw: Buffer) => Corrupt = raw => (fixture, id) =>
   fixture.connection.command('set', `${fixture.root}t:${id}`, raw);
 
-/** Another value at one place of the record. */
+/** Puts another value at one position of the record. */
 const at =
-  (place: number, value: Packable): Corrupt =>
+  (position: number, value: Packable): Corrupt =>
   async (fixture, id) => {
     const key = `${fixture.root}t:${id}`;
     const raw = (await fixture.connection.command('get', key)) as Buffer;
     const record = [...(unpack(raw) as Packable[])];
-    record[place - 1] = value;
+    record[position - 1] = value;
     await fixture.connection.command('set', key, pack(record));
   };
 
@@ -38,8 +38,8 @@ const list =
     await fixture.connection.command('rpush', key, 'x');
   };
 
-const PLACES = Array.from({ length: 30 }, (_, index) => index + 1);
-/** Places that may be false. */
+const POSITIONS = Array.from({ length: 30 }, (_, index) => index + 1);
+/** Positions that may be false. */
 const OPTIONAL = new Set([11, 12, 14, 29]);
 const NUMBERS = new Set([2, 8, 9, 11, 12, 15, 16, 17, 18, 19, 20, 22, 23, 24, 26, 30]);
 
@@ -51,11 +51,11 @@ const CORRUPTIONS: readonly Corrupt[] = [
   put(Buffer.concat([Buffer.alloc(100_000, 0x91), Buffer.from([0x01])])),
   list('t:'),
   list('b:'),
-  ...PLACES.map(place => at(place, NUMBERS.has(place) ? 'text' : 7)),
-  ...PLACES.map(place => at(place, ['nested'])),
-  ...PLACES.filter(place => !OPTIONAL.has(place)).map(place => at(place, false)),
-  ...[2, 15, 16, 18, 24].map(place => at(place, 1e300)),
-  ...[2, 15, 18].map(place => at(place, NaN)),
+  ...POSITIONS.map(position => at(position, NUMBERS.has(position) ? 'text' : 7)),
+  ...POSITIONS.map(position => at(position, ['nested'])),
+  ...POSITIONS.filter(position => !OPTIONAL.has(position)).map(position => at(position, false)),
+  ...[2, 15, 16, 18, 24].map(position => at(position, 1e300)),
+  ...[2, 15, 18].map(position => at(position, NaN)),
 ];
 
 async function beginAll(driver: LedgerDriver, worker: string, queue: string) {
@@ -69,8 +69,8 @@ async function beginAll(driver: LedgerDriver, worker: string, queue: string) {
   return { begun, unreadable };
 }
 
-describe('records of a ledger in Redis that somebody else has written to', () => {
-  it('are dead letters when they would be begun, and the others are begun', async () => {
+describe('records of a Redis ledger that another program has changed', () => {
+  it('become dead letters when they would be begun, and the others are begun', async () => {
     const { fixture, driver } = await setup();
     const { worker } = await driver.open();
     const queue = unique('queue');
@@ -94,7 +94,7 @@ describe('records of a ledger in Redis that somebody else has written to', () =>
     });
     expect(ids(items).toSorted()).toEqual(ids(guilty).toSorted());
     for (const { id } of items) expect(await fixture.reads.showDead(id)).not.toBeNull();
-    // The body was under a key of its own, and stays.
+    // The body has its own key, and stays.
     const whole = await fixture.reads.showDead(guilty[0]?.id ?? '');
     expect(Buffer.from(whole?.body ?? []).includes('x'.repeat(3_000))).toBe(true);
     expect((await fixture.reads.sample(10)).tasks).toMatchObject({ waiting: 0, running: 20 });
@@ -106,7 +106,7 @@ describe('records of a ledger in Redis that somebody else has written to', () =>
     ['fail', (driver: LedgerDriver, ref: never) => driver.ledger.fail([failed(ref)])],
     ['release', (driver: LedgerDriver, ref: never) => driver.ledger.release([ref])],
     ['cancel', (driver: LedgerDriver, ref: { id: string }) => driver.ledger.cancel(ref.id)],
-  ] as const)('keep nobody from being settled by %s', async (_, settle) => {
+  ] as const)('do not stop other tasks from being settled by %s', async (_, settle) => {
     const { fixture, driver } = await setup();
     const { worker } = await driver.open();
     const queue = unique('queue');
@@ -122,7 +122,7 @@ describe('records of a ledger in Redis that somebody else has written to', () =>
     await fixture.dispose();
   });
 
-  it('keep no reaper from bringing back what a dead worker ran', async () => {
+  it('do not stop a reaper from bringing back the tasks of a dead worker', async () => {
     const { fixture, driver } = await setup();
     const { worker } = await driver.open();
     const queue = unique('queue');
@@ -137,7 +137,7 @@ describe('records of a ledger in Redis that somebody else has written to', () =>
     await fixture.dispose();
   });
 
-  it('come back from a letter only as far as they could be read: one without its epoch never runs', async () => {
+  it('are revived only as far as they could be read: one without its epoch never runs', async () => {
     const { fixture, driver } = await setup();
     const { worker } = await driver.open();
     const queue = unique('queue');
@@ -155,7 +155,7 @@ describe('records of a ledger in Redis that somebody else has written to', () =>
     await fixture.dispose();
   });
 
-  it('are shown to whoever asks, before any worker has met them', async () => {
+  it('are shown as dead before any worker has read them', async () => {
     const { fixture, driver } = await setup();
     const task = makeEnvelope({ queue: unique('queue') });
     await driver.put(task);

@@ -67,7 +67,7 @@ describe.each(TIERS)('two services on one queue: $tier', ({ options }) => {
     };
     const relay = await startRelay(outlast);
     onTestFinished(() => relay.stop());
-    // A rolling deploy: the old worker meets the new task before anybody has its handler.
+    // A rolling deploy: the old worker meets the new task before any worker has its handler.
     await serve([handle(old)]);
     const calls = Array.from({ length: 20 }, (_, n) => [added, old].map(of => ({ of, n }))).flat();
     for (const { of, n } of calls) await outlast.push(of, n);
@@ -79,8 +79,8 @@ describe.each(TIERS)('two services on one queue: $tier', ({ options }) => {
   });
 });
 
-describe('a task that no worker knows', () => {
-  it('is a dead letter in time, says who refused it, and runs when it is retried', async () => {
+describe('a task without a handler in any worker', () => {
+  it('becomes a dead letter in time, which names the workers that refused it, and runs when it is retried', async () => {
     const outlast = connect({});
     const queue = unique('queue');
     const [known, unknown] = [makeTask(queue), makeTask(queue)];
@@ -112,7 +112,7 @@ describe('a task that no worker knows', () => {
 });
 
 describe('a backlog of tasks that a worker cannot run', () => {
-  it('is walked over once, and costs nothing after that', async () => {
+  it('is scanned once, and costs nothing after that', async () => {
     const db = await PgDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 60_000 });
     onTestFinished(() => db.close());
     const ledger = new PostgresLedger(db);
@@ -185,7 +185,7 @@ describe('a worker without handlers', () => {
     await expect(starting).rejects.toMatchObject({ code: 'ERR_NO_HANDLERS', name: 'ConfigError' });
   });
 
-  it('ends as a usage error on the command line, and says which modules export none', async () => {
+  it('exits with a usage error on the command line, which names the modules without handlers', async () => {
     const project = new CliProject(
       {
         'outlast.config.mjs': `export default { tasks: ['./handlers.mjs'] };`,

@@ -49,13 +49,13 @@ describe('outlast relay', () => {
     [['--publish-concurency', '3'], '--publish-concurrency'],
     [['--once', '--health-port', '8080'], '--health-port'],
     [['--drain', '--liveness-file', 'alive'], '--liveness-file'],
-  ])('%j is refused with a sentence that names the flag', async (args, named) => {
+  ])('%j is refused with a message that names the flag', async (args, named) => {
     const { code, stderr } = await project.run('relay', ...args);
     expect(code).toBe(2);
     expect(stderr).toContain(named);
   });
 
-  it('shows probes that it lives, by a file and a port, and ends without them', async () => {
+  it('reports its liveness by a file and a port, and removes both at its end', async () => {
     const port = await freePort();
     const file = join(project.folder, 'alive');
     const relay = project.start([

@@ -39,7 +39,7 @@ async function caught(fn: () => unknown): Promise<unknown> {
   }
 }
 
-/** Sends in a transaction of the adapter; gives what was thrown, or how many rows `pool` has then. */
+/** Sends in a transaction of the adapter; returns the error, or how many rows `pool` has then. */
 async function send<Tx>(
   config: { database: string; outboxes?: Record<string, { database: string }>; outbox?: string },
   adapter: TransactionAdapter<Tx>,
@@ -72,7 +72,7 @@ describe('an adapter without a database in the configuration', () => {
 });
 
 describe('two databases', () => {
-  it('are refused with the first sends, by name and without secrets, and no row is left', async () => {
+  it('are refused with the first sends, by name and without secrets, and no row is written', async () => {
     const answer = await send({ database: withPassword(one.url) }, fromPg(other.pool));
     expect(answer).toMatchObject({
       code: 'ERR_DATABASE_MISMATCH',
@@ -83,7 +83,7 @@ describe('two databases', () => {
     expect([await rowsIn(one.pool), await rowsIn(other.pool)]).toEqual([0, 0]);
   });
 
-  it('are two schemas of one database as well', async () => {
+  it('may be two schemas of one database as well', async () => {
     await one.pool.query('create schema if not exists apart');
     await one.pool.query('create table apart.outlast_outbox (like outlast_outbox including all)');
     const pool = new Pool({ connectionString: one.url, options: '-c search_path=apart,public' });
@@ -103,7 +103,7 @@ describe('two databases', () => {
     expect([await rowsIn(one.pool), await rowsIn(other.pool)]).toEqual([2, 0]);
   });
 
-  it('are a server and an embedded one, or two embedded ones: refused at once', async () => {
+  it('of which one is a server and one embedded, or two embedded ones, are refused at once', async () => {
     const embeddedIn = (dataDir?: string) => {
       const db = { dataDir, transaction: () => Promise.reject(new Error('nobody gets so far')) };
       return fromPGlite(db as unknown as PGlite);
@@ -145,7 +145,7 @@ describe('two databases', () => {
 });
 
 describe('one database', () => {
-  it('is known by another name, through a pooler, and asked about once', async () => {
+  it('is recognised under another name and through a pooler, and compared once', async () => {
     const pooler = await startPgbouncer(one.url);
     onTestFinished(() => pooler.dispose());
     const pool = new Pool({ connectionString: pooler.url });
@@ -170,7 +170,7 @@ describe('one database', () => {
     await rowsIn(one.pool);
   });
 
-  it('is not taken for another where the transaction ended before it was looked at', async () => {
+  it('is not reported as a mismatch when the transaction ended before it was compared', async () => {
     const outlast = createOutlast({ database: one.url, adapter: fromPg(one.pool) });
     onTestFinished(() => outlast.close());
     const client = await one.pool.connect();
@@ -182,7 +182,7 @@ describe('one database', () => {
     expect(await rowsIn(one.pool)).toBe(0);
   });
 
-  it('that does not answer stops no send', async () => {
+  it('that does not answer does not stop a send', async () => {
     expect(await send({ database: NOWHERE }, fromPg(one.pool))).toEqual([true, true]);
     expect(await rowsIn(one.pool)).toBe(2);
   });

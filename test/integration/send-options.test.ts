@@ -48,10 +48,10 @@ interface Travelled {
   readonly embed: Readonly<Record<string, unknown>>;
 }
 
-/** What a relay claims after this call was committed: the rows as they would be published. */
+/** What a relay claims after this call is committed: the rows as they would be published. */
 async function travel(call: Call): Promise<readonly [Travelled, ...Travelled[]]> {
   await outlast.transaction(tx => outlast.sendMany(tx, [call]));
-  // A row whose time has not come would not be claimed: its eta is checked, its waiting is another test's.
+  // A row that is not due would not be claimed: its eta is checked here, its waiting in another test.
   await database.pool.query('update outlast_outbox set available_at = now()');
   const claim = { relay: 'test', token: `t${Math.random()}`, limit: 100, staleMs: 60_000 };
   const rows = await store.claim(claim);
@@ -71,7 +71,7 @@ async function travel(call: Call): Promise<readonly [Travelled, ...Travelled[]]>
 
 const call = (options: SendOptions): Call => add.with({ args: [2, 3] }, options);
 
-/** A signature as Celery writes it, with what every one of ours says of itself. */
+/** A signature as Celery writes it, with the fields that all of ours have. */
 const signature = (
   name: string,
   fields: Readonly<Record<string, unknown>>,
@@ -333,7 +333,7 @@ const ROWS: readonly Row[] = [
         total,
       ),
     expected: rows => {
-      // Rows are written in the order of their ids. The one that is alone in the header belongs to its group.
+      // Rows are written in the order of their ids. The only task of the header belongs to its group.
       const first = rows.find(row => row.options.groupId !== undefined);
       const second = rows.find(row => row !== first);
       const { groupId = '' } = first?.options ?? {};
@@ -362,13 +362,13 @@ const ROWS: readonly Row[] = [
 ];
 
 describe('an option of a call', () => {
-  it.each(ROWS)('survives the way through the outbox: $option', async row => {
+  it.each(ROWS)('survives the outbox: $option', async row => {
     row.expected(await travel(row.call()));
   });
 });
 
 describe('a workflow that is sent again', () => {
-  it('is the same tasks where its first task is the same', async () => {
+  it('is the same tasks if its first task is the same', async () => {
     const flow = (): Call =>
       chain(add.with({ args: [1, 2] }, { idempotencyKey: 'once' }), add.after({ args: [4] }));
     const [first] = await outlast.transaction(tx => outlast.sendMany(tx, [flow()]));
@@ -385,7 +385,7 @@ describe('a workflow that is sent again', () => {
     });
   });
 
-  it('has the handle of its last task', async () => {
+  it('returns the handle of its last task', async () => {
     const [chained, grouped, joined] = await outlast.transaction(tx =>
       outlast.sendMany(tx, [
         chain(add.with({ args: [1, 1] }, { id: 'c1' }), add.after({ args: [1] }, { id: 'c2' })),
@@ -398,7 +398,7 @@ describe('a workflow that is sent again', () => {
     expect([joined.id, joined.name]).toEqual(['b1', 'options.total']);
   });
 
-  it('of nothing is nothing, or its body', async () => {
+  it('that is empty sends nothing, or only its body', async () => {
     const [none, body] = await outlast.transaction(tx =>
       outlast.sendMany(tx, [group([]), chord([], total.after(undefined, { id: 'alone' }))]),
     );

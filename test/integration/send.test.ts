@@ -36,7 +36,7 @@ afterAll(async () => {
   await database.dispose();
 });
 
-/** Runs `fn` in a transaction that is committed whatever `fn` threw, to see whether it was harmed. */
+/** Runs `fn` in a transaction that is committed even if `fn` throws, to see whether it was harmed. */
 async function inTransaction<T>(fn: (client: PoolClient) => Promise<T>): Promise<T | Error> {
   const client = await database.pool.connect();
   try {
@@ -60,7 +60,7 @@ const countRows = async (): Promise<number> =>
   );
 
 describe('a send', () => {
-  it('appears with the data it is about when the transaction commits', async () => {
+  it('appears with its data when the transaction commits', async () => {
     const sent = await outlast.transaction(async tx => {
       await tx.query('insert into orders (id) values ($1)', ['kept']);
       return await outlast.send(tx, order, { orderId: 'kept' });
@@ -97,7 +97,7 @@ describe('a send', () => {
         },
       },
     });
-    // Rolled back: the rows are of no use to anybody.
+    // Rolled back: the rows are not needed.
     const count = async (send: (tx: PoolClient) => Promise<unknown>): Promise<number> => {
       statements.length = 0;
       const counting = counted.transaction(async tx => {
@@ -109,7 +109,7 @@ describe('a send', () => {
     };
     const many = (n: number, options = {}) =>
       Array.from({ length: n }, (_, at) => anything.with(at, options));
-    // The first one of an instance also asks whether this is the database of the configuration.
+    // The first send of an instance also checks that this is the configured database.
     expect(await count(tx => counted.send(tx, nightly))).toBe(2);
     expect(await count(tx => counted.send(tx, nightly))).toBe(1);
     expect(await count(tx => counted.sendMany(tx, many(1_000)))).toBe(1);
@@ -127,19 +127,19 @@ describe('a send', () => {
     await counted.close();
   });
 
-  it('gives a handle that is not thenable', async () => {
+  it('returns a handle that is not thenable', async () => {
     const sent = await outlast.transaction(tx => outlast.send(tx, nightly));
     expect('then' in sent).toBe(false);
   });
 
-  it('says that a result cannot be there before the commit', async () => {
+  it('reports that a result cannot exist before the commit', async () => {
     const answer = await inTransaction(
       async client => await (await outlast.send(client, nightly)).result(),
     );
     expect(isOutlastError(answer, 'ERR_RESULT_BEFORE_COMMIT')).toBe(true);
   });
 
-  it('takes no later transaction of the same connection for its own', async () => {
+  it('does not mistake a later transaction of the same connection for its own', async () => {
     const client = await database.pool.connect();
     try {
       await client.query('BEGIN');
@@ -191,7 +191,7 @@ describe('values', () => {
     expect(await stored({ big: 12345678901234567890n })).toBe('[]{"big":12345678901234567890}');
   });
 
-  it('take an object as keyword arguments and anything else as the one argument', async () => {
+  it('take an object as keyword arguments and anything else as the only argument', async () => {
     expect(await stored({ a: 1 })).toBe('[]{"a":1}');
     expect(await stored([1, 2])).toBe('[[1,2]]{}');
     expect(await stored(null)).toBe('[null]{}');
@@ -205,7 +205,7 @@ describe('values', () => {
   });
 });
 
-describe('a send that cannot be', () => {
+describe('outlast.send', () => {
   it('refuses one bad task of many before any is written', async () => {
     const before = await countRows();
     const answer = await inTransaction(client =>
@@ -226,7 +226,7 @@ describe('a send that cannot be', () => {
     }
   });
 
-  it('refuses a transaction that has failed', async () => {
+  it('refuses a failed transaction', async () => {
     const client = await database.pool.connect();
     try {
       await client.query('BEGIN');
@@ -266,7 +266,7 @@ describe('a send that cannot be', () => {
     expect(warnings.join()).toContain('not in a transaction');
   });
 
-  it('names the missing migration when the tables are not there', async () => {
+  it('names the missing migration when the tables do not exist', async () => {
     const bare = await withDatabase('bare');
     const unmigrated = createOutlast({ database: bare.url });
     await expect(unmigrated.transaction(tx => unmigrated.send(tx, nightly))).rejects.toMatchObject({
@@ -277,7 +277,7 @@ describe('a send that cannot be', () => {
     await bare.drop();
   });
 
-  it('tells a wrong URL from a server that is away', async () => {
+  it('distinguishes a wrong URL from an unreachable server', async () => {
     expect(() => createOutlast({ database: 'mongodb://user:secret@host/db' })).toThrow(
       expect.objectContaining({ code: 'ERR_OPTION_RANGE' }) as Error,
     );
@@ -286,13 +286,13 @@ describe('a send that cannot be', () => {
     await away.close();
   });
 
-  it('says that a closed instance is closed', async () => {
+  it('reports that the instance is closed', async () => {
     const closed = createOutlast({ database: database.url });
     await closed.close();
     await expect(closed.push(nightly)).rejects.toMatchObject({ code: 'ERR_CLOSED' });
   });
 
-  it('notices that a swallowed error has rolled the transaction back', async () => {
+  it('reports that a swallowed error has rolled the transaction back', async () => {
     const answer = outlast.transaction(async tx => {
       await outlast.send(tx, nightly);
       await tx.query('select * from nowhere').catch(() => undefined);
@@ -302,7 +302,7 @@ describe('a send that cannot be', () => {
 });
 
 describe('idempotency', () => {
-  it('gives the first handle to a second send with the same key', async () => {
+  it('returns the first handle to a second send with the same key', async () => {
     const first = await outlast.transaction(tx =>
       outlast.send(tx, order, { orderId: '1' }, { idempotencyKey: 'key-1' }),
     );
@@ -312,7 +312,7 @@ describe('idempotency', () => {
     expect(second).toMatchObject({ id: first.id, isNew: false });
   });
 
-  it('refuses the same key with other input, and the transaction goes on', async () => {
+  it('refuses the same key with other input, and the transaction continues', async () => {
     await outlast.transaction(tx =>
       outlast.send(tx, order, { orderId: '1' }, { idempotencyKey: 'key-2' }),
     );
@@ -326,7 +326,7 @@ describe('idempotency', () => {
     expect(answer).not.toBeInstanceOf(Error);
   });
 
-  it('keeps a key free that was rolled back with its task', async () => {
+  it('leaves a key free that was rolled back with its task', async () => {
     const gone = outlast.transaction(async tx => {
       await outlast.send(tx, order, { orderId: '1' }, { idempotencyKey: 'key-3' });
       throw new Error('rolled back');
@@ -338,7 +338,7 @@ describe('idempotency', () => {
     expect(sent.isNew).toBe(true);
   });
 
-  it('takes the same id with the same input as the same task, and with other input as an error', async () => {
+  it('treats the same id with the same input as the same task, and with other input as an error', async () => {
     const first = await outlast.transaction(tx =>
       outlast.send(tx, order, { orderId: '1' }, { id: 'my-id' }),
     );
@@ -352,7 +352,7 @@ describe('idempotency', () => {
     expect(isOutlastError(other, 'ERR_IDEMPOTENCY_MISMATCH')).toBe(true);
   });
 
-  it('gives the first handle for the whole window, also when its task has left every table', async () => {
+  it('returns the first handle for the whole window, also when its task has left every table', async () => {
     const options = { id: 'keyed-id', idempotencyKey: 'key-5' };
     await outlast.transaction(tx => outlast.send(tx, order, { orderId: '1' }, options));
     await database.pool.query(`delete from outlast_outbox where task_id = 'keyed-id'`);
@@ -363,7 +363,7 @@ describe('idempotency', () => {
     expect(await rowsOf('keyed-id')).toBe(0);
   });
 
-  it('keeps the key of a task that is still pending, however long that is', async () => {
+  it('keeps the key of a pending task, however long it is pending', async () => {
     const options = { idempotencyKey: 'key-6', countdown: '2d' } as const;
     const first = await outlast.transaction(tx =>
       outlast.send(tx, order, { orderId: '1' }, options),
@@ -380,7 +380,7 @@ describe('idempotency', () => {
     expect(third.isNew).toBe(true);
   });
 
-  it('lets one of two transactions at the same time have the key', async () => {
+  it('gives the key to one of two concurrent transactions', async () => {
     const [a, b] = await Promise.all(
       [1, 2].map(() =>
         outlast.transaction(tx =>
@@ -393,7 +393,7 @@ describe('idempotency', () => {
   });
 });
 
-describe('a row in a format of the future', () => {
+describe('a row in a newer format', () => {
   it('is left alone by this version, and counted', async () => {
     const sent = await outlast.transaction(tx => outlast.send(tx, nightly));
     await database.pool.query('update outlast_outbox set schema_version = 99 where task_id = $1', [
@@ -408,7 +408,7 @@ describe('a row in a format of the future', () => {
 });
 
 describe('one id twice in a batch', () => {
-  it('is one task with the same input, and an error with another', async () => {
+  it('is one task with the same input, and an error with other input', async () => {
     const same = await outlast.transaction(tx =>
       outlast.sendMany(tx, [
         anything.with(1, { id: 'twin-1' }),
@@ -427,7 +427,7 @@ describe('one id twice in a batch', () => {
 });
 
 describe('a push', () => {
-  it('with an idempotencyKey says what to do instead, and that does it', async () => {
+  it('with an idempotencyKey is refused with a hint to use an id, which works', async () => {
     const refused: unknown = await outlast
       .push(nightly, undefined, { idempotencyKey: 'k' })
       .catch((error: unknown) => error);
@@ -441,7 +441,7 @@ describe('a push', () => {
 });
 
 describe('excludeTasks', () => {
-  it('makes a send a push that escapes a rollback', async () => {
+  it('turns a send into a push that survives a rollback', async () => {
     const direct = createOutlast({
       database: database.url,
       adapter: fromPg(database.pool),

@@ -43,7 +43,7 @@ const durable = { ...options, durability: 'end-to-end' } as const;
 const sureEcho = task('watched.echo', durable);
 const sureHeld = task('watched.held', durable);
 
-interface Place {
+interface Setup {
   readonly redis: WatchedRedis;
   readonly project: CliProject;
   readonly outlast: Outlast;
@@ -55,7 +55,7 @@ interface Place {
 }
 
 /** A relay and a user's program that know Redis by its sentinels only. */
-async function open(canBeDeaf: boolean): Promise<Place> {
+async function open(canBeDeaf: boolean): Promise<Setup> {
   const redis = await startWatchedRedis({ canBeDeaf });
   onTestFinished(() => redis.dispose());
   const database = await migratedDatabase('sentinel');
@@ -81,7 +81,7 @@ async function open(canBeDeaf: boolean): Promise<Place> {
   return { redis, project, outlast, runsOf, fencesOf, work };
 }
 
-/** A ledger of its own on the same servers, and one task that it begins: its epoch. */
+/** A separate ledger on the same servers, and the epoch of one task that it begins. */
 async function ledgerOn(redis: WatchedRedis): Promise<{ begin(): Promise<number> }> {
   const fixture = await openTestLedger(redis.url);
   onTestFinished(() => fixture.ledger.close());
@@ -104,7 +104,7 @@ const untilRelayed = (outlast: Outlast): Promise<unknown> =>
   });
 
 describe('workers, relay and ledger on a Redis behind sentinels', () => {
-  it('come back by themselves after a change of roles and after the death of the primary; nothing durable is lost', async () => {
+  it('recover by themselves after a switchover and after the death of the primary; nothing durable is lost', async () => {
     const { redis, project, outlast, runsOf, work } = await open(false);
     const worker = await work('default');
     const running = await outlast.transaction(tx => outlast.send(tx, sureHeld, 7));
@@ -115,7 +115,7 @@ describe('workers, relay and ledger on a Redis behind sentinels', () => {
       await until(async () => handles.some(({ id }) => runsOf(id) > 0));
       return handles;
     };
-    // Results may be lost with what a primary said last; a task that has not run is not.
+    // Results may be lost with the last writes of a primary; a task that has not run is not.
     const allRan = async (handles: readonly TaskHandle[]) => {
       await until(async () => handles.every(({ id }) => runsOf(id) > 0));
       const next = await outlast.transaction(tx => outlast.send(tx, sureEcho, 1));
@@ -143,7 +143,7 @@ describe('workers, relay and ledger on a Redis behind sentinels', () => {
     expect(await worker.stop()).toMatchObject({ code: 0 });
   });
 
-  it('lose with a primary what its replica had not heard, to the task, and of that nothing that is durable', async () => {
+  it('lose with a primary exactly the tasks that its replica did not have, and none that is durable', async () => {
     const { redis, project, outlast, runsOf, fencesOf, work } = await open(true);
     await work('default');
     const later = unique('later');
@@ -171,7 +171,7 @@ describe('workers, relay and ledger on a Redis behind sentinels', () => {
     await work(later);
     for (const id of [...kept, ...saved]) await outlast.find(echo, id).result({ timeout: '90s' });
     project.write('open', '');
-    // The new primary has never heard of it: its worker has handed it in again.
+    // The new primary does not know the run: its worker has handed the task in again.
     expect(await running.result({ timeout: '60s' })).toBe(7);
     const fences = fencesOf(running.id);
     expect(fences.length).toBeGreaterThan(1);

@@ -9,7 +9,7 @@ import { migratedDatabase } from '../support/database.ts';
 import { startPgbouncer } from '../support/pgbouncer.ts';
 
 const nightly = task('settings.nightly');
-/** A database with a setting of its own, for sessions that begin from now on. */
+/** A database with a changed setting, for sessions that start from now on. */
 async function setting(assignment: string): Promise<string> {
   const database = await migratedDatabase('settings');
   onTestFinished(() => database.dispose());
@@ -37,8 +37,8 @@ async function examine(url: string): Promise<ReadonlyMap<string, Check>> {
   return new Map(checks.map(check => [check.name, check]));
 }
 
-describe('a database that is set to something we cannot work under', () => {
-  it('is refused where triggers do not run, and doctor says so', async () => {
+describe('a database with a setting that we cannot work with', () => {
+  it('is refused where triggers do not run, and doctor reports it', async () => {
     const url = await setting('session_replication_role = replica');
     const fields = { setting: 'session_replication_role', value: 'replica' };
     expect(await send(url)).toMatchObject({ code: 'ERR_DATABASE_SETTING', ...fields });
@@ -47,7 +47,7 @@ describe('a database that is set to something we cannot work under', () => {
     expect(checks.has('schema')).toBe(false);
   });
 
-  it('is refused where lists lose their empty places and a pooler keeps our settings out', async () => {
+  it('is refused where arrays cannot hold NULL and a pooler blocks our settings', async () => {
     const url = await setting('array_nulls = off');
     expect(await send(url)).toMatchObject({ id: expect.any(String) as string });
     const pooler = await startPgbouncer(url);
@@ -58,7 +58,7 @@ describe('a database that is set to something we cannot work under', () => {
     });
   });
 
-  it('may be looked at where it is read-only, and says what to do about a write', async () => {
+  it('can be checked where it is read-only, and a write fails with a hint', async () => {
     const url = await setting('default_transaction_read_only = on');
     expect(await send(url)).toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',

@@ -55,7 +55,7 @@ async function letterOf(
 
 describe.each([
   ['in the database', () => ({})],
-  ['by way of RabbitMQ', () => ({ broker: rabbitmqUrl() })],
+  ['through RabbitMQ', () => ({ broker: rabbitmqUrl() })],
   ['on Redis', () => ({ broker: redisUrl() })],
 ])('a task %s', (_, broker) => {
   const makeEcho = () =>
@@ -65,7 +65,7 @@ describe.each([
       result: unchecked<number>(),
     });
 
-  /** What was not accepted from a broker has no right to the id it came with. */
+  /** A message that a broker delivered and that was refused has no right to its id. */
   const idOf = (id: string): object =>
     Object.keys(broker()).length === 0
       ? { id }
@@ -115,7 +115,7 @@ describe.each([
     });
   }
 
-  it('that is not signed is a dead letter with its bytes, and runs when its queue needs no signature', async () => {
+  it('without a signature is a dead letter with its bytes, and runs when its queue needs no signature', async () => {
     const echo = makeEcho();
     const { id, letter } = await run(echo, {}, { signingKeys: [NEW] });
     expect(letter).toMatchObject({
@@ -130,14 +130,14 @@ describe.each([
     });
   });
 
-  it('that is signed with a key that is verified here runs, and what follows it is signed too', async () => {
+  it('signed with a known key runs, and its follow-ups are signed too', async () => {
     const echo = makeEcho();
     const { letter } = await run(echo, { signingKeys: [OLD] }, { signingKeys: [NEW, OLD] });
     expect(letter).toBeNull();
     await work(echo, { signingKeys: [NEW] }, () => until(async () => ran.get(echo.name) === 2));
   });
 
-  it('that is signed with a key that was taken away is verified again when it is brought back', async () => {
+  it('signed with a removed key is verified again when it is revived', async () => {
     const echo = makeEcho();
     const { id, letter } = await run(echo, { signingKeys: [OLD] }, { signingKeys: [NEW] });
     expect(letter).toMatchObject({

@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import { DestinationGuard } from '../../src/broker/destination-guard.ts';
 import { resolveConfig } from '../../src/config/config.ts';
@@ -36,7 +37,7 @@ afterAll(async () => {
 
 const [PLAIN, NEXT] = ['silent.plain', 'silent.next'];
 
-/** What follows a task, as Celery writes it. */
+/** A follow-up as Celery writes it. */
 const linkTo = (queue: string): string =>
   JSON.stringify({
     callbacks: [{ task: NEXT, args: [], kwargs: {}, options: { queue }, subtask_type: null }],
@@ -81,11 +82,11 @@ async function loseHost({ ledger }: Stores, messages: readonly Envelope[]): Prom
 }
 
 interface Fault {
-  /** The worker's and the resurrector's way to the broker. */
+  /** The URL by which worker and resurrector reach the broker. */
   readonly url: string;
-  /** A way that the fault leaves alone. */
+  /** A URL that the fault does not affect. */
   readonly direct: string;
-  /** Not beside the broker: what is in it goes on. */
+  /** Not on the broker: tasks in it continue. */
   readonly ledger?: string;
   begin(): Promise<void>;
   end(): Promise<void>;
@@ -126,7 +127,7 @@ async function halfOpen(): Promise<Fault> {
 }
 
 describe.each(Object.entries(FAULTS))('%s', (_, makeFault) => {
-  it('keeps no task of the ledger from being brought back and run, and what follows is sent afterwards', async () => {
+  it('does not stop tasks in the ledger from being brought back and run, and their follow-ups are sent afterwards', async () => {
     const fault = await makeFault();
     const { handler, ran, isOnceEach } = counting();
     const queue = unique('silent');
@@ -154,7 +155,7 @@ describe.each(Object.entries(FAULTS))('%s', (_, makeFault) => {
   });
 });
 
-/** Has the process of a queue answer nobody, as a quorum queue without its majority does; or answer again. */
+/** Suspends the process of a queue, as a quorum queue without its majority; or resumes it. */
 async function hang(queue: string, how: 'suspend' | 'resume'): Promise<void> {
   const name = `rabbit_misc:r(<<"/">>, queue, <<"${queue}">>)`;
   await rabbit.control(
@@ -176,8 +177,8 @@ async function hangingQueue(): Promise<string> {
   return queue;
 }
 
-describe('a queue of RabbitMQ that confirms nothing', () => {
-  it('does not stop what else is published on the connection, however much it was sent', async () => {
+describe('a RabbitMQ queue that confirms nothing', () => {
+  it('does not stop other publishes on the connection, however many messages it was sent', async () => {
     const broker = await publisherOn(rabbit.url);
     const guard = new DestinationGuard(broker, systemClock);
     const [dead, well] = [await hangingQueue(), unique('well')];
@@ -193,7 +194,7 @@ describe('a queue of RabbitMQ that confirms nothing', () => {
       });
     const statuses = (await waiting).flat().map(({ status }) => status);
     expect(new Set(statuses)).toEqual(new Set(['unavailable']));
-    // Nor does anybody who asks no guard run into it again: little is written to what does not answer.
+    // A publisher without a guard does not run into it again either: little is written to a queue that does not answer.
     const outcomes = await Promise.all(
       Array.from({ length: 500 }, () => broker.publish([makeEnvelope({ queue: dead })])),
     );
@@ -208,8 +209,36 @@ describe('a queue of RabbitMQ that confirms nothing', () => {
     });
   });
 
+  it('is reported by a worker that can neither look at it nor consume it, and consumed when it answers', async () => {
+    const queue = await hangingQueue();
+    const troubles: unknown[] = [];
+    const { broker: target } = resolveConfig({ database: database.url, broker: rabbit.url }, {});
+    if (target?.kind !== 'rabbitmq') throw new Error('there is no RabbitMQ');
+    const onTrouble = (error: unknown): void => void troubles.push(error);
+    const broker = new RabbitBroker(target, {
+      prefetch: 10,
+      onTrouble,
+      onBlocked: () => undefined,
+    });
+    onTestFinished(() => broker.close());
+    await hang(queue, 'suspend');
+    expect(await broker.take([queue], 1)).toEqual([]);
+    // It is asked on a few more channels, and no more than that.
+    const isGivenUp = (error: unknown): boolean => String(error).includes('unanswered');
+    await until(async () => troubles.some(isGivenUp));
+    for (const error of troubles) expect(error).toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    await hang(queue, 'resume');
+    const sent = makeEnvelope({ queue });
+    await (await publisherOn(rabbit.url)).publish([sent]);
+    const [taken] = await until(async () => {
+      const deliveries = await broker.take([queue], 1);
+      return deliveries.length > 0 && deliveries;
+    });
+    expect(taken?.message).toMatchObject({ id: sent.id });
+  });
+
   it.runIf(isLong)(
-    'keeps no task from running, nor what follows others; what goes there comes when it answers',
+    'stops neither tasks nor follow-ups to other queues; its own follow-ups arrive when it answers',
     async () => {
       const { handler, ran, isOnceEach } = counting();
       const [queue, well, dead] = [unique('silent'), unique('well'), await hangingQueue()];

@@ -41,7 +41,7 @@ async function wholeTables(text: string, params: readonly unknown[]): Promise<st
     .filter(line => /Seq Scan on outlast_(outbox|task|chord_part)\b/.test(line));
 }
 
-describe('figures about dense tables', () => {
+describe('statistics of full tables', () => {
   it.each([
     ['outboxSample', [2]],
     ['outboxFailing', [5]],
@@ -61,7 +61,7 @@ describe('figures about dense tables', () => {
     expect(await wholeTables(SQL[name], params)).toEqual([]);
   });
 
-  it('by queue are estimated where there are many rows, and the sum is right', async () => {
+  it('by queue are estimated where there are many rows, and the sum is exact', async () => {
     const { rows } = await database.pool.query<{ queue: string; rows: string }>(
       SQL.outboxQueuesSampled,
       [50, 20_000],

@@ -48,8 +48,8 @@ const TIERS: readonly (() => Tier)[] = [
   () => ({}),
 ];
 
-describe('an idempotent task that is sent again after a change of the tier', () => {
-  it('has its effect through the door once', async () => {
+describe('an idempotent task that is sent again after a tier change', () => {
+  it('has its effect in ctx.transaction once', async () => {
     const queue = unique('queue');
     const charge = task(unique('charge'), {
       queue,
@@ -101,7 +101,7 @@ async function open(tier: Tier): Promise<Stores> {
   return await context.stores();
 }
 
-describe('a change of the tier', () => {
+describe('a tier change', () => {
   interface Doctor {
     readonly checks: readonly object[];
   }
@@ -111,7 +111,7 @@ describe('a change of the tier', () => {
     OUTLAST_LEDGER_URL: ledger,
   });
 
-  it('is seen by doctor and stats, and loses nothing when it is followed by a move', async () => {
+  it('is reported by doctor and stats, and loses nothing when it is followed by a move', async () => {
     const queue = unique('queue');
     const job = task(unique('job'), { queue, input: unchecked<number>() });
     const project = new CliProject({
@@ -146,10 +146,10 @@ describe('a change of the tier', () => {
     const dead = makeEnvelope({ queue, name: job.name });
     const error = sampleError('declined');
     await ledger.bury([{ kind: 'message', envelope: dead, reason: 'ERR_ATTEMPTS_SPENT', error }]);
-    // Another broker, and the ledger as before: what waits there is still taken.
+    // Another broker with the same ledger: waiting tasks are still taken.
     await push(withRabbit, 2);
     expect(await tiers(withRabbit)).toMatchObject({ status: 'ok' });
-    // Another ledger: the old one is out of sight, and told of.
+    // Another ledger: the old one is out of sight, and is reported.
     const doctor = await run(both, 'doctor', '--json');
     expect(json<Doctor>(doctor.stdout).checks).toContainEqual({
       target: 'database',
@@ -163,7 +163,7 @@ describe('a change of the tier', () => {
     expect(await tiers(both)).toMatchObject({ status: 'ok' });
     expect(await outboxed()).toBe(1);
     // Its message is still in RabbitMQ, until that is left too.
-    // Not as flags, which others could read in the process list.
+    // Not as flags, which other users could read in the process list.
     const from = { OUTLAST_FROM_BROKER_URL: rabbit, OUTLAST_FROM_LEDGER_URL: redis.url };
     const again = await runWith(onRedis, from, 'move');
     expect([again.code, again.stdout]).toEqual([0, expect.stringContaining('messages 1')]);
@@ -178,7 +178,7 @@ describe('a change of the tier', () => {
     expect(new Set(ran)).toEqual(new Set([1, 2]));
     const letters = await run(onRedis, 'dead-letters', 'show', dead.id);
     expect(letters.stdout).toContain('ERR_ATTEMPTS_SPENT');
-    // Back again: the database remembers that Redis has served.
+    // Back again: the database remembers that Redis was in use.
     const back = await tiers(alone);
     expect(back).toMatchObject({ status: 'problem' });
     expect(back.message).toContain(`${redis.url} was the ledger`);
@@ -223,7 +223,7 @@ describe('a change of the tier', () => {
     };
     expect((await outboxed()).toSorted()).toEqual(ids(envelopes).toSorted());
     expect(await reads.states(ids(envelopes))).toEqual(envelopes.map(() => 'waiting'));
-    // Meanwhile some have been relayed, have run, and are forgotten.
+    // Meanwhile some tasks have been relayed, have run, and were pruned.
     await database.pool.query('delete from outlast_outbox where task_id = any($1)', [
       ids(envelopes).slice(0, 2),
     ]);
@@ -235,7 +235,7 @@ describe('a change of the tier', () => {
   });
 
   it.each(['relay', 'resurrector'] as const)(
-    'is seen where a %s was the only process that had the old store',
+    'is detected where a %s was the only process that used the old store',
     async verb => {
       const project = new CliProject({ 'outlast.config.mjs': 'export default {};' });
       onTestFinished(() => project.dispose());

@@ -11,8 +11,8 @@ import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { isLong } from '../support/selection.ts';
 import { rabbitmqUrl, withDatabase, withMariadb, type TestDatabase } from '../support/servers.ts';
 
-/** What a configuration names, made for one tier. */
-interface Place {
+/** The URLs of one tier. */
+interface TierUrls {
   readonly database: TestDatabase;
   readonly broker: string;
   /** Undefined: the broker. */
@@ -21,7 +21,7 @@ interface Place {
 
 interface Tier {
   readonly tier: string;
-  readonly open: (redis: OwnRedis) => Promise<Place>;
+  readonly open: (redis: OwnRedis) => Promise<TierUrls>;
 }
 
 /** Each broker and each database once. */
@@ -106,7 +106,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
   const broken = task('tier.broken', options);
   const held = task('tier.held', options);
   let redis: OwnRedis;
-  let place: Place;
+  let tier: TierUrls;
   let project: CliProject;
   let outlast: Outlast;
   let relay: CliProcess;
@@ -114,8 +114,8 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
 
   beforeAll(async () => {
     redis = await startRedis(['--appendonly', 'yes', '--appendfsync', 'always']);
-    place = await open(redis);
-    const { database, broker, ledger } = place;
+    tier = await open(redis);
+    const { database, broker, ledger } = tier;
     const env = {
       OUTLAST_DATABASE_URL: database.url,
       OUTLAST_BROKER_URL: broker,
@@ -134,7 +134,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     const ended = await Promise.all([relay.stop(), worker.stop()]);
     expect(ended).toMatchObject([{ code: 0 }, { code: 0 }]);
     await project.dispose();
-    await place.database.drop();
+    await tier.database.drop();
     await redis.dispose();
   });
 
@@ -151,7 +151,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
   const letGo = (id: string): void => project.write(`open-${id}`, '');
   const stats = async (): Promise<Stats> => await createAdmin(outlast).stats();
 
-  it('is served by every verb', async () => {
+  it('supports every verb', async () => {
     await project.run('send', 'tier.echo', '--queue', queue, '--args', '["ü"]', '--id', 'e-1');
     expect(await project.run('result', 'e-1', '--wait', '60')).toMatchObject({ stdout: '"ü"\n' });
     const missing = { celery: { exchange: 'missing' }, id: 'm-1' };
@@ -177,7 +177,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect(doctor.stdout).toContain('ok       ledger durability');
   });
 
-  it('gives the next run a checkpoint that is too large for the ledger', async () => {
+  it('hands the next run a checkpoint that is too large for the ledger', async () => {
     const sent = await outlast.push(task('tier.saves', options), null);
     expect(await sent.result({ timeout: '60s' })).toBe(500_000);
   });
@@ -190,7 +190,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     await expect(handle.result()).rejects.toMatchObject({ code: 'ERR_TASK_CANCELLED' });
   });
 
-  it('runs a task elsewhere whose process is killed', async () => {
+  it('runs the task of a killed process elsewhere', async () => {
     const { id } = await sendHeld();
     const [pid = 0] = runsOf(id);
     process.kill(pid, 'SIGKILL');
@@ -200,7 +200,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect(await outlast.find(held, id).result({ timeout: '60s' })).toBe('held');
   });
 
-  it('loses and repeats nothing when Redis is restarted, and forgets its scripts', async () => {
+  it('loses and repeats nothing when Redis is restarted without its scripts', async () => {
     const running = await sendHeld();
     const before = (await stats()).tasks.done;
     const inputs = Array.from({ length: 150 }, (_, index) => index);
@@ -221,7 +221,7 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect((await stats()).tasks).toMatchObject({ done: before + inputs.length + 1, waiting: 0 });
   });
 
-  it('brings back what a host was running that is gone', async () => {
+  it('brings back the tasks of a lost host', async () => {
     const { id } = await sendHeld();
     const children = worker.stderr.matchAll(/worker open pid=(\d+)/g);
     worker.signal('SIGKILL');

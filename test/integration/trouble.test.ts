@@ -49,7 +49,7 @@ describe('an id that two sessions write at once', () => {
     const relay = await startRelay(outlast, { idleTime: '20ms' });
     await until(async () => (await first.state()) === 'waiting');
     await relay.stop();
-    // The other session has written the row and not yet committed: a move must wait for it and then look again.
+    // The other session has written the row and not committed yet: a move must wait for it and then look again.
     const other = await pool.connect();
     await other.query('begin');
     await other.query(`update outlast_task set id = 'other' where id = 'same'`);

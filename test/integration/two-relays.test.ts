@@ -8,7 +8,7 @@ import {
 } from '../support/database.ts';
 
 const ROWS = 20_000;
-/** Every fourth row failed before, and the time it waited is over. */
+/** Every fourth row failed before, and its backoff is over. */
 const RETRIES = ROWS / 4;
 
 interface Outbox {
@@ -63,7 +63,7 @@ async function inMariadb(): Promise<Outbox> {
   };
 }
 
-/** Notes every message that comes, also one whose task is known: the ledger itself would drop the copy without a word. */
+/** Records every published message, also copies, which the ledger itself would drop silently. */
 async function noteArrivals({ pool }: MigratedDatabase): Promise<void> {
   await pool.query(`
     create table arrival (id text not null);
@@ -76,7 +76,7 @@ describe.each([
   ['PostgreSQL', inPostgres],
   ['MariaDB', inMariadb],
 ] as const)('two relays on one outbox in %s', (_, makeOutbox) => {
-  it('publish every row, due retries among them, and none twice', async () => {
+  it('publish every row once, including due retries', async () => {
     const main = await migratedDatabase('two_relays_main');
     onTestFinished(() => main.dispose());
     await noteArrivals(main);

@@ -17,7 +17,7 @@ async function setup(): Promise<MigratedDatabase> {
 
 const echo = task('unreadable.echo', { input: unchecked<number>(), result: unchecked<number>() });
 
-/** What somebody with psql may do to a waiting task, and the reason of the letter it becomes. */
+/** What a user of psql may do to a waiting task, and the reason of the dead letter it becomes. */
 const TASKS: readonly (readonly [change: string, reason: string])[] = [
   ['epoch = 9223372036854775807', 'ERR_UNDECODABLE'],
   ['epoch = 9007199254740993', 'ERR_UNDECODABLE'],
@@ -30,7 +30,7 @@ const TASKS: readonly (readonly [change: string, reason: string])[] = [
   // Its handler throws.
   ['failures = 2147483647', 'ERR_ATTEMPTS_SPENT'],
 ];
-/** These are strange, and run. */
+/** These are odd, and run. */
 const HARMLESS = [
   `eta = 'infinity'`,
   `expires_at = 'infinity'`,
@@ -40,8 +40,8 @@ const HARMLESS = [
   'crashes = -5',
 ];
 
-describe('rows of the ledger that somebody else has written to', () => {
-  it('are dead letters one by one, and the worker goes on with the others', async () => {
+describe('ledger rows that another program has changed', () => {
+  it('become dead letters one by one, and the worker continues with the others', async () => {
     const { url, pool } = await setup();
     const outlast = createOutlast({ database: url });
     const count = TASKS.length + HARMLESS.length + 5;
@@ -57,7 +57,7 @@ describe('rows of the ledger that somebody else has written to', () => {
     const changes = [...TASKS.map(([change]) => change), ...HARMLESS];
     for (const [at, change] of changes.entries())
       await pool.query(`update outlast_task set ${change} where id = $1`, [handles[at]?.id]);
-    // It is never due, and asked about by whoever is idle.
+    // It is never due, and every idle worker asks about it.
     await pool.query(`insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, state, due)
       select 'never', name, queue, priority, payload_version, body, options, digest, 'waiting', 'infinity' from outlast_task limit 1`);
     const handler = outlast.handler(echo, n => {
@@ -92,8 +92,8 @@ describe('rows of the ledger that somebody else has written to', () => {
   });
 });
 
-describe('what must follow a task, where somebody else has written to it', () => {
-  it('is a dead letter with its bytes, and the resurrector goes on', async () => {
+describe('a follow-up that another program has changed', () => {
+  it('becomes a dead letter with its bytes, and the resurrector continues', async () => {
     const { url, pool } = await setup();
     const outlast = createOutlast({ database: url });
     const texts = [
@@ -121,8 +121,8 @@ describe('what must follow a task, where somebody else has written to it', () =>
   });
 });
 
-describe('rows of the outbox that somebody else has written to', () => {
-  it('keep no relay from moving the others', async () => {
+describe('outbox rows that another program has changed', () => {
+  it('do not stop a relay from moving the others', async () => {
     const { url, pool } = await setup();
     const outlast = createOutlast({ database: url });
     const changes = [

@@ -7,8 +7,8 @@ import { useWorkerKit } from '../support/worker-kit.ts';
 
 const kit = useWorkerKit();
 
-describe('what was forgotten', () => {
-  it('stays in the sums', async () => {
+describe('a pruned task', () => {
+  it('stays in the totals', async () => {
     const { name, queue } = kit().names();
     const done = task(name, { queue });
     await kit().withWorker([kit().outlast.handler(done, () => undefined)], async () => {
@@ -19,7 +19,7 @@ describe('what was forgotten', () => {
       `update outlast_task set keep_until = now() - interval '1 second' where queue = $1`,
       [queue],
     );
-    // A resurrector prunes with its first look.
+    // A resurrector prunes on its first pass.
     await (await startResurrector(kit().outlast)).stop();
     await until(
       async () =>
@@ -64,7 +64,7 @@ describe('the worker', () => {
     expect(seen).toEqual([9, 5, 0]);
   });
 
-  it('finishes what it can on a drain, releases the rest without counting it, and another worker finishes that', async () => {
+  it('finishes what it can on a drain, and releases the rest uncounted to another worker', async () => {
     const { name, queue } = kit().names();
     const long = task(name, {
       queue,
@@ -100,7 +100,7 @@ describe('the worker', () => {
     });
   });
 
-  it('lets go of everything and starts anew when the store has closed its incarnation', async () => {
+  it('drops all runs and opens a new incarnation when the store has closed the old one', async () => {
     const { name, queue } = kit().names();
     const long = task(name, { queue, result: z.number() });
     const started = gate();

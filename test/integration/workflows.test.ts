@@ -89,7 +89,7 @@ const NO_TX = undefined as never;
 const NEGATIVE = -1;
 
 describe('a chain', () => {
-  it('hands results on, as the first argument, as the first of `params`, or not at all', async () => {
+  it('passes results on as the first argument, as the first of `params`, or not at all', async () => {
     const { add, label, nothing, handlers, seen } = setup();
     await kit().withWorker(handlers, async () => {
       const [sent, other] = await send(NO_TX, [
@@ -109,7 +109,7 @@ describe('a chain', () => {
     });
   });
 
-  it('has groups at its beginning, in its middle and at its end', async () => {
+  it('may have groups at its beginning, in its middle and at its end', async () => {
     const { add, label, total, shout, dies, handlers } = setup();
     const first = group([add.with({ args: [1, 1] }), add.with({ args: [2, 2] })]);
     const inner = chain(add.with({ args: [5, 5] }), add.after({ args: [1] }));
@@ -128,7 +128,7 @@ describe('a chain', () => {
     });
   });
 
-  it('with a group of which one fails ends there: the error steps of the task after it run', async () => {
+  it('ends at a group with a failed member, and the error links of the next task run', async () => {
     const { add, dies, total, alarm, alarms, handlers, breakIt } = setup();
     breakIt(true);
     await kit().withWorker(handlers, async () => {
@@ -144,7 +144,7 @@ describe('a chain', () => {
     });
   });
 
-  it('counts in a chord when its own chord is done, and as failed when a step before that is', async () => {
+  it('inside a chord counts as done with its own chord, and as failed with an earlier step', async () => {
     const { add, dies, total, alarm, alarms, shout, handlers, breakIt } = setup();
     const part = chain(dies.with(1), group([add.after({ args: [1] }), dies]), total);
     await kit().withWorker(handlers, async () => {
@@ -180,7 +180,7 @@ describe('a chain', () => {
     await expect(sending()).rejects.toMatchObject({ code: 'ERR_OPTION_RANGE' });
   });
 
-  it('keeps every digit of what it hands on', async () => {
+  it('keeps every digit of the results that it passes on', async () => {
     const { add, label, handlers } = setup();
     await kit().withWorker(handlers, async () => {
       const [sent] = await send(NO_TX, [
@@ -190,7 +190,7 @@ describe('a chain', () => {
     });
   });
 
-  it('ends where a step is dead: whoever waits for it is told which', async () => {
+  it('ends at a dead step, and the error for the waiter names that step', async () => {
     const { dies, add, alarm, alarms, handlers, breakIt } = setup();
     breakIt(true);
     await kit().withWorker(handlers, async () => {
@@ -211,7 +211,7 @@ describe('a chain', () => {
     });
   });
 
-  it('goes on when a dead step is brought back', async () => {
+  it('continues when a dead step is revived', async () => {
     const { dies, add, handlers, breakIt } = setup();
     breakIt(true);
     await kit().withWorker(handlers, async () => {
@@ -224,7 +224,7 @@ describe('a chain', () => {
     });
   });
 
-  it('does not begin again where it was cancelled', async () => {
+  it('does not start again where it was cancelled', async () => {
     const { add, handlers } = setup();
     const { queue } = add.contract;
     const [sent] = await send(NO_TX, [
@@ -240,7 +240,7 @@ describe('a chain', () => {
 });
 
 describe('links', () => {
-  it('follow a task that is done, all of them, and error links follow one that is dead', async () => {
+  it('of a done task are all sent, and error links of a dead one', async () => {
     const { dies, label, nothing, alarm, alarms, seen, handlers, breakIt } = setup();
     await kit().withWorker(handlers, async () => {
       const options = { link: [label.after({ text: 'got' }), nothing], linkError: alarm };
@@ -256,7 +256,7 @@ describe('links', () => {
     });
   });
 
-  it('of a task whose worker died for good are sent by recovery', async () => {
+  it('of a task that exceeded its crash budget are sent by recovery', async () => {
     const { dies, alarm, alarms, handlers } = setup();
     const { pool } = kit().database;
     const [sent] = await send(NO_TX, [dies.with(7, { linkError: alarm })]);
@@ -280,7 +280,7 @@ describe('links', () => {
 });
 
 describe('a group', () => {
-  it('is done when all of it is, and gives all results in their order', async () => {
+  it('is done when all its members are, and returns all results in order', async () => {
     const { add, label, handlers } = setup();
     await kit().withWorker(handlers, async () => {
       const [sent] = await send(NO_TX, [
@@ -296,7 +296,7 @@ describe('a group', () => {
     });
   });
 
-  it('says which of it failed', async () => {
+  it('reports which member failed', async () => {
     const { add, dies, handlers, breakIt } = setup();
     breakIt(true);
     await kit().withWorker(handlers, async () => {
@@ -309,7 +309,7 @@ describe('a group', () => {
 });
 
 describe('a chord', () => {
-  it('is open from its sending on, and runs its body once, with the results of its header in their order', async () => {
+  it('is open from its sending on, and runs its body once, with the results of its header in order', async () => {
     const { add, total, handlers } = setup();
     const members = Array.from({ length: 20 }, (_, n) => add.with({ args: [n, 100] }));
     const [sent, mixed] = await send(NO_TX, [
@@ -336,7 +336,7 @@ describe('a chord', () => {
     });
   });
 
-  it('that cannot finish is told, shown, and finished when its header is brought back', async () => {
+  it('that cannot complete is reported and listed, and completes when its header is revived', async () => {
     const { dies, total, alarm, alarms, handlers, breakIt } = setup();
     breakIt(true);
     await kit().withWorker(handlers, async () => {
@@ -365,36 +365,33 @@ describe('a chord', () => {
     });
   });
 
-  it.each(['cancelled', 'discarded', 'expired'] as const)(
-    'hears of a part that was %s',
-    async how => {
-      const { dies, add, total, alarm, alarms, handlers } = setup();
-      const bodyId = `${total.name}-body`;
-      const id = `${dies.name}-1`;
-      const part =
-        how === 'discarded'
-          ? dies.with(NEGATIVE, { id })
-          : dies.with(1, { id, ...(how === 'expired' ? { expires: '1ms' } : {}) });
-      const [sent] = await send(NO_TX, [
-        chord(
-          [add.with({ args: [1, 1] }), chain(part, add.after({ args: [1] }))],
-          total.after(undefined, { id: bodyId, linkError: alarm }),
-        ),
-      ]);
-      if (how === 'cancelled') await kit().outlast.find(dies, id).cancel();
-      await kit().withWorker(handlers, async () => {
-        await until(() => Promise.resolve(alarms.length));
-        expect(alarms).toEqual([bodyId]);
-        await expect(sent.result()).rejects.toMatchObject({
-          code: `ERR_TASK_${how.toUpperCase()}`,
-          id,
-        });
+  it.each(['cancelled', 'discarded', 'expired'] as const)('fails when a part was %s', async how => {
+    const { dies, add, total, alarm, alarms, handlers } = setup();
+    const bodyId = `${total.name}-body`;
+    const id = `${dies.name}-1`;
+    const part =
+      how === 'discarded'
+        ? dies.with(NEGATIVE, { id })
+        : dies.with(1, { id, ...(how === 'expired' ? { expires: '1ms' } : {}) });
+    const [sent] = await send(NO_TX, [
+      chord(
+        [add.with({ args: [1, 1] }), chain(part, add.after({ args: [1] }))],
+        total.after(undefined, { id: bodyId, linkError: alarm }),
+      ),
+    ]);
+    if (how === 'cancelled') await kit().outlast.find(dies, id).cancel();
+    await kit().withWorker(handlers, async () => {
+      await until(() => Promise.resolve(alarms.length));
+      expect(alarms).toEqual([bodyId]);
+      await expect(sent.result()).rejects.toMatchObject({
+        code: `ERR_TASK_${how.toUpperCase()}`,
+        id,
       });
-    },
-  );
+    });
+  });
 });
 
-describe('what a handler sends', () => {
+describe('a task sent by a handler', () => {
   it('knows its parent and the root of the workflow, however it is sent', async () => {
     const { name, queue } = kit().names();
     const { outlast, database } = kit();

@@ -23,16 +23,16 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { endProcess, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+import { endProcess, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
 import { faultEnv } from '../support/fault-env.ts';
 
-/** The ledger is in PostgreSQL, and Celery has a result backend in which nobody counts. */
+/** The ledger is in PostgreSQL, and Celery has a result backend that counts no chords. */
 describe('chords with Python in their headers, counted in PostgreSQL', () => {
   const [python, ours, chordQueue] = [unique('python'), unique('ours'), unique('chords')];
   let database: MigratedDatabase;
   let redis: OwnRedis;
   let rabbit: RabbitInspector;
-  let place: CeleryPlace;
+  let target: CeleryTarget;
   let worker: ChildProcess | null = null;
   let outlast: Outlast<PoolClient>;
   let services: Service[];
@@ -57,7 +57,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
   beforeAll(async () => {
     [database, redis] = [await migratedDatabase('chords'), await startRedis()];
     rabbit = await RabbitInspector.connect();
-    place = {
+    target = {
       broker: rabbitmqUrl().replace(/\/$/, '//'),
       backend: 'rpc://',
       store: redis.url,
@@ -93,7 +93,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
 
   const open = async () => (await createAdmin(outlast).stats({ top: 100 })).chords.oldest;
 
-  it('are open with the commit of their sender, and over with their bodies', async () => {
+  it('are open from the commit of their sender until their body is sent', async () => {
     const sent = await outlast.transaction(async tx => {
       const handles = await outlast.sendMany(tx, [
         chord([add.with({ args: [1, 1] }), add.with({ args: [2, 2] })], tsTotal),
@@ -120,7 +120,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
       'ts.total 2 0',
       'ts.total 2 0',
     ]);
-    worker = await startCeleryWorker(place, [python]);
+    worker = await startCeleryWorker(target, [python]);
     const [python1, mixed, chains] = sent;
     expect(await python1?.result()).toBe(6);
     expect(await mixed?.result()).toBe(6);
@@ -129,7 +129,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
     await until(async () => (await open()).length === 0);
   });
 
-  it('go on from the middle of chains, whoever sends their headers', async () => {
+  it('continue from the middle of chains, whichever language sends their headers', async () => {
     const middle = group([add.after({ args: [10] }), tsAdd.after({ args: [20] })]);
     const [mine, its] = [tsAdd.with({ args: [1, 1] }), add.with({ args: [1, 1] })];
     const sent = await outlast.transaction(tx =>
@@ -144,7 +144,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
     await until(async () => (await open()).length === 0);
   });
 
-  it('fail with a part of theirs: once, and whoever waits for the body is told', async () => {
+  it('fail once with a part of theirs, and the waiter for the body gets the error', async () => {
     const body = tsTotal.after(undefined, { linkError: tsAlarm });
     const sent = await outlast.transaction(tx =>
       outlast.sendMany(tx, [
@@ -173,13 +173,13 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
     expect(bodies.rowCount).toBe(0);
   });
 
-  describe('whose parts are told to a resurrector', () => {
+  describe('whose parts are reported to a resurrector', () => {
     let store: RedisConnection;
     let project: CliProject;
 
     beforeAll(async () => {
       store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'chords' });
-      // Two beats that are missed end a connection, and what it held is delivered elsewhere.
+      // Two missed heartbeats end a connection, and its messages are delivered elsewhere.
       const broker = `{ url: '${rabbitmqUrl()}?heartbeat=1', chordQueue: '${chordQueue}' }`;
       project = new CliProject(
         { 'outlast.config.mjs': `export default { broker: ${broker} };` },
@@ -192,13 +192,13 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
       store.close();
     });
 
-    /** Those who count are gone, so that what is told stays where it is told. */
-    const nobodyCounts = async () => await services.pop()?.stop();
+    /** Stops everything that counts, so that reports stay in their queue. */
+    const stopCounting = async () => await services.pop()?.stop();
     const count = async () => void services.push(await startResurrector(outlast));
     const resurrector = (fault: string) =>
       project.start(['resurrector'], faultEnv(`chord.told-not-acked:${fault}`));
 
-    /** Python runs what it is given: a body that is sent twice is here twice. */
+    /** Python runs what it is sent: a body that is sent twice appears here twice. */
     const ran = async (key: string) =>
       ((await store.command('lrange', key, 0, -1)) as readonly Buffer[]).map(String);
     const send = async (key: string, ...parts: number[]) => {
@@ -210,7 +210,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
     const depth = async () => (await rabbit.depth(chordQueue)) ?? 0;
     const isOurs = ({ failed }: { readonly failed: number }) => failed === 0;
     const isOver = async () => (await open()).every(chordOpen => !isOurs(chordOpen));
-    /** What was on its way to Python before this has arrived. */
+    /** Messages that were on their way to Python before this have arrived. */
     const bodiesOf = async (key: string) => {
       const last = await send(key, 98);
       return await until(async () => {
@@ -219,14 +219,14 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
       });
     };
 
-    it('count a part once that is told twice, also where a resurrector was killed between counting and acknowledging', async () => {
-      await nobodyCounts();
+    it('count a part once that is reported twice, also when a resurrector was killed between counting and acknowledging', async () => {
+      await stopCounting();
       const sent = await send('killed', 30, 40);
       await until(async () => (await depth()) === 2);
       const take = async () =>
         await rabbit.with(async channel => {
           const message = await channel.get(chordQueue, { noAck: true });
-          if (message === false) throw new Error('nobody told of a part');
+          if (message === false) throw new Error('no part was reported');
           return message;
         });
       const [first, second] = [await take(), await take()];
@@ -246,19 +246,19 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
       expect(await bodiesOf('killed')).toEqual([sent]);
     });
 
-    it('have one body where a resurrector sleeps there until others are told, and wakes', async () => {
-      await nobodyCounts();
+    it('have one body when a resurrector sleeps there until others have counted, and wakes', async () => {
+      await stopCounting();
       const sent = await send('asleep', 30, 40);
       await until(async () => (await depth()) === 2);
       const hit = join(project.folder, 'asleep');
       const sleeper = resurrector(`stop:1:${hit}`);
       await until(async () => existsSync(hit));
-      // It has acknowledged nothing yet: all of it is there again when the broker has not heard of it for too long.
+      // It has acknowledged nothing yet: all messages are redelivered when its connection has timed out.
       await until(async () => (await depth()) === 2);
       await count();
       await until(async () => (await depth()) === 0);
-      await nobodyCounts();
-      // What it held is not its own any more; what it is given now it counts.
+      await stopCounting();
+      // The messages it held are not its own any more; new ones it counts.
       const next = await send('asleep', 50, 60);
       await until(async () => (await depth()) === 2);
       sleeper.signal('SIGCONT');

@@ -18,7 +18,7 @@ import {
   sendFromPython,
   startCeleryWorker,
   type CeleryEvent,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 import { handlerOf, startFleetWorker, type FleetWorker, type StartOptions } from './fleet-kit.ts';
 
@@ -35,7 +35,7 @@ afterAll(async () => {
   await database.dispose();
 });
 
-const placeOn = (broker: string): CeleryPlace => ({
+const targetOn = (broker: string): CeleryTarget => ({
   broker,
   backend: redis.url.replace(/0$/, '1'),
 });
@@ -52,13 +52,13 @@ const BROKERS: readonly Broker[] = [
 
 describe.each(BROKERS)('a worker on $name', ({ url }) => {
   let control: CeleryControl;
-  const place = (): CeleryPlace => placeOn(url());
+  const target = (): CeleryTarget => targetOn(url());
   beforeAll(() => {
-    control = new CeleryControl(place());
+    control = new CeleryControl(target());
   });
   afterAll(() => control.close());
 
-  /** Until it answers: a worker that has just started has no mailbox yet. */
+  /** Repeats until it answers: a worker that has just started has no mailbox yet. */
   const ask = (node: string, method: string, given: object = {}): Promise<unknown> =>
     until(() => control.ask(node, method, given));
 
@@ -72,7 +72,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
   const stateOf = async ({ stores }: FleetWorker, id: string): Promise<string> =>
     (await stores.results.read(id)).state;
 
-  /** A handler that begins, and ends when the test says so or its signal aborts. */
+  /** A handler that begins, and ends when the test allows it or its signal aborts. */
   function gated(queue: string, name = 'fleet.gated') {
     const [began, goesOn, aborted] = [gate<string>(), gate(), gate<string>()];
     const handler = handlerOf(name, queue, async (_args, ctx) => {
@@ -84,7 +84,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     return { handler, began, goesOn, aborted };
   }
 
-  it('is found by ping and status, and tells its tasks, queues and figures', async () => {
+  it('answers ping and status, and reports its tasks, queues and statistics', async () => {
     const queue = unique('fleet');
     const { node } = await start([
       handlerOf('fleet.b', queue, () => 1),
@@ -92,11 +92,11 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     ]);
     expect(await ask(node, 'ping')).toEqual({ ok: 'pong' });
     const inspect = async (action: string): Promise<unknown> => {
-      const { stdout } = await runCelery(place(), 'inspect', action, '-j', '-t', '20', '-d', node);
+      const { stdout } = await runCelery(target(), 'inspect', action, '-j', '-t', '20', '-d', node);
       return (JSON.parse(stdout) as Record<string, unknown>)[node];
     };
     expect(await inspect('ping')).toEqual({ ok: 'pong' });
-    expect((await runCelery(place(), 'status', '-t', '5')).stdout).toContain(`${node}: OK`);
+    expect((await runCelery(target(), 'status', '-t', '5')).stdout).toContain(`${node}: OK`);
     expect(await inspect('registered')).toEqual(['fleet.a', 'fleet.b']);
     expect(await inspect('active')).toEqual([]);
     const stats = await inspect('stats');
@@ -136,7 +136,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       });
   });
 
-  it('says what it runs, with the arguments that people may see', async () => {
+  it('lists what it runs, with redacted arguments', async () => {
     const queue = unique('fleet');
     const { handler, began, goesOn } = gated(queue);
     const { node } = await start([handler], {
@@ -144,7 +144,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     });
     const id = randomUUID();
     const call = { name: 'fleet.gated', args: ['secret'], kwargs: { order: 7 } };
-    await sendFromPython(place(), [{ ...call, options: { queue, task_id: id } }]);
+    await sendFromPython(target(), [{ ...call, options: { queue, task_id: id } }]);
     expect(await began.opened).toBe(id);
     const active = await ask(node, 'active');
     expect(active).toMatchObject([
@@ -153,7 +153,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     goesOn.open();
   });
 
-  it('never runs what was revoked before it came', async () => {
+  it('never runs a task that was revoked before it arrived', async () => {
     const queue = unique('fleet');
     const ran: string[] = [];
     const worker = await start([handlerOf('fleet.run', queue, (_args, { id }) => ran.push(id))]);
@@ -165,20 +165,20 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       name: 'fleet.run',
       options: { queue, task_id: id },
     }));
-    await sendFromPython(place(), calls);
+    await sendFromPython(target(), calls);
     await until(async () => ran.includes(next));
     expect(ran).toEqual([next]);
     expect(await stateOf(worker, revoked)).toBe('cancelled');
-    // Other tests share the broker, and a revocation is told to every worker there.
+    // Other tests share the broker, and a revocation reaches every worker there.
     expect(await ask(worker.node, 'revoked')).toContain(revoked);
   });
 
-  it('lets a running task end that is revoked, and aborts one that is to be terminated', async () => {
+  it('lets a revoked running task finish, and aborts one that is to be terminated', async () => {
     const queue = unique('fleet');
     const [mild, hard] = [gated(queue, 'fleet.mild'), gated(`${queue}.hard`, 'fleet.hard')];
     const worker = await start([mild.handler, hard.handler]);
     const ids = { mild: randomUUID(), hard: randomUUID() };
-    await sendFromPython(place(), [
+    await sendFromPython(target(), [
       { name: 'fleet.mild', options: { queue, task_id: ids.mild } },
       { name: 'fleet.hard', options: { queue: `${queue}.hard`, task_id: ids.hard } },
     ]);
@@ -196,7 +196,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
 
   it('is not the only one that hears of a task that its sender cancels', async () => {
     const [queue, node] = [unique('fleet'), `${unique('python')}@host`];
-    const python = await startCeleryWorker(place(), [queue], node);
+    const python = await startCeleryWorker(target(), [queue], node);
     onTestFinished(() => endProcess(python));
     const outlast = createOutlast({ database: database.url, broker: url() });
     onTestFinished(() => outlast.close());
@@ -213,7 +213,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     });
   });
 
-  it('stops taking from a queue and takes it up again', async () => {
+  it('stops consuming a queue and consumes it again', async () => {
     const [queue, other] = [unique('fleet'), unique('other')];
     const ran: string[] = [];
     const record = (_args: unknown, ctx: { readonly id: string }) => ran.push(ctx.id);
@@ -225,7 +225,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       ok: `no longer consuming from ${queue}`,
     });
     const [first, second] = [randomUUID(), randomUUID()];
-    await sendFromPython(place(), [
+    await sendFromPython(target(), [
       { name: 'fleet.one', options: { queue, task_id: first } },
       { name: 'fleet.two', options: { queue: other, task_id: second } },
     ]);
@@ -237,26 +237,34 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     await until(async () => ran.includes(first));
   });
 
-  it('drains when it is told to shut down, and others go on', async () => {
+  it('drains on a shutdown command, and the others continue', async () => {
     const queue = unique('fleet');
     const { handler, began, goesOn } = gated(queue);
     const worker = await start([handler]);
     const other = await start([handlerOf('fleet.other', unique('other'), () => 1)]);
     const id = randomUUID();
-    await sendFromPython(place(), [{ name: 'fleet.gated', options: { queue, task_id: id } }]);
+    await sendFromPython(target(), [{ name: 'fleet.gated', options: { queue, task_id: id } }]);
     await began.opened;
     await ask(worker.node, 'ping');
-    const told = await runCelery(place(), 'control', 'shutdown', '-t', '20', '-d', worker.node);
-    expect(told).toMatchObject({ code: 0 });
+    const shutdown = await runCelery(
+      target(),
+      'control',
+      'shutdown',
+      '-t',
+      '20',
+      '-d',
+      worker.node,
+    );
+    expect(shutdown).toMatchObject({ code: 0 });
     goesOn.open();
     await worker.service.finished;
     expect(await stateOf(worker, id)).toBe('done');
     expect(await ask(other.node, 'ping')).toEqual({ ok: 'pong' });
   });
 
-  it('tells of itself and of its tasks, in order, and hides what a redactor hides', async () => {
+  it('sends events about itself and its tasks, in order, with redacted arguments', async () => {
     const queue = unique('fleet');
-    const { events, child } = await receiveEvents(place());
+    const { events, child } = await receiveEvents(target());
     onTestFinished(() => endProcess(child));
     const attempts: number[] = [];
     const { node, service } = await start(
@@ -274,7 +282,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     );
     const [good, bad, late] = [randomUUID(), randomUUID(), randomUUID()];
     const expires = new Date(Date.now() - 60_000).toISOString().replace('Z', '+00:00');
-    await sendFromPython(place(), [
+    await sendFromPython(target(), [
       { name: 'fleet.good', args: ['secret'], options: { queue, task_id: good } },
       { name: 'fleet.bad', options: { queue, task_id: bad } },
       { name: 'fleet.good', options: { queue, task_id: late, expires } },
@@ -324,9 +332,9 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     expect(own().at(-1)).toMatchObject({ type: 'worker-offline', processed: 3 });
   });
 
-  it('begins to send events when it is asked for them', async () => {
+  it('starts sending events on request', async () => {
     const queue = unique('fleet');
-    const { events, child } = await receiveEvents(place());
+    const { events, child } = await receiveEvents(target());
     onTestFinished(() => endProcess(child));
     const { node } = await start([handlerOf('fleet.good', queue, () => 1)]);
     expect(await ask(node, 'ping')).toEqual({ ok: 'pong' });
@@ -335,7 +343,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       ok: 'task events enabled',
     });
     const id = randomUUID();
-    await sendFromPython(place(), [{ name: 'fleet.good', options: { queue, task_id: id } }]);
+    await sendFromPython(target(), [{ name: 'fleet.good', options: { queue, task_id: id } }]);
     await until(async () =>
       events.some(event => event['uuid'] === id && event.type === 'task-succeeded'),
     );
@@ -344,19 +352,19 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     );
   });
 
-  it('does not answer where remote control is off, and runs tasks all the same', async () => {
+  it('does not answer where remote control is off, and still runs tasks', async () => {
     const queue = unique('fleet');
     const done = gate();
     const { node } = await start([handlerOf('fleet.good', queue, () => done.open())], {
       worker: { celeryControl: 'off' },
     });
-    await sendFromPython(place(), [{ name: 'fleet.good', options: { queue } }]);
+    await sendFromPython(target(), [{ name: 'fleet.good', options: { queue } }]);
     await done.opened;
-    const { stdout } = await runCelery(place(), 'status', '-t', '5');
+    const { stdout } = await runCelery(target(), 'status', '-t', '5');
     expect(stdout).not.toContain(node);
   });
 
-  it('is reached again after its connections were cut', async () => {
+  it('can be reached again after its connections were cut', async () => {
     const proxy = await TcpProxy.to(url());
     onTestFinished(() => proxy.close());
     const { node } = await start([handlerOf('fleet.good', unique('fleet'), () => 1)], {
@@ -387,13 +395,13 @@ describe.each([
   'a worker on a %s that is killed and started again',
   { timeout: 240_000 },
   (_, open) => {
-    it('is reached again, tells its events again, and runs what is sent', async () => {
+    it('can be reached again, sends its events again, and runs new tasks', async () => {
       const own: Restartable = await open();
       onTestFinished(() => own.dispose());
-      const place = placeOn(own.url);
-      // Each question by a new process: what a client makes of a restart is not the matter here.
+      const target = targetOn(own.url);
+      // A new process for each question: how a client survives a restart is not tested here.
       const isReached = async (node: string): Promise<boolean> => {
-        const control = new CeleryControl(place);
+        const control = new CeleryControl(target);
         const answer = await control.ask(node, 'ping');
         await control.close();
         return answer !== undefined;
@@ -409,10 +417,10 @@ describe.each([
       await own.kill();
       await own.start();
       await until(() => isReached(node));
-      const { events, child } = await receiveEvents(place);
+      const { events, child } = await receiveEvents(target);
       onTestFinished(() => endProcess(child));
       const id = randomUUID();
-      await sendFromPython(place, [{ name: 'fleet.good', options: { queue, task_id: id } }]);
+      await sendFromPython(target, [{ name: 'fleet.good', options: { queue, task_id: id } }]);
       await until(async () =>
         events.some(event => event['uuid'] === id && event.type === 'task-succeeded'),
       );

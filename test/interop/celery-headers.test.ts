@@ -16,7 +16,7 @@ import { otherCelery } from './celery-kit.ts';
 
 const HEADERS_PY = new URL('celery/headers.py', import.meta.url).pathname;
 
-/** Both sides of every border between two sizes of integers, and what is no integer. */
+/** Both sides of every boundary between two integer sizes, and values that are not integers. */
 const NUMBERS = [7, 8, 15, 16, 31, 32, 48, 52]
   .flatMap(bits => [2 ** bits - 1, 2 ** bits, 2 ** bits + 1])
   .flatMap(value => [value, -value])
@@ -49,7 +49,7 @@ async function makeQueue(): Promise<string> {
   ).queue;
 }
 
-/** What py-amqp makes of the first message of a queue. */
+/** How py-amqp reads the first message of a queue. */
 async function readByPython(queue: string): Promise<Record<string, unknown>> {
   await until(async () => (await channel.checkQueue(queue)).messageCount > 0);
   const { stdout } = await promisify(execFile)(celeryPython(), [HEADERS_PY, rabbitmqUrl(), queue], {
@@ -58,7 +58,7 @@ async function readByPython(queue: string): Promise<Record<string, unknown>> {
   return JSON.parse(stdout) as Record<string, unknown>;
 }
 
-/** As Python prints them, integers are integers and the rest is a double. */
+/** As Python prints them: integers are integers and the rest are doubles. */
 const asPython = (value: unknown): unknown => JSON.parse(JSON.stringify(value)) as unknown;
 
 function publication(queue: string): Publication {
@@ -108,7 +108,7 @@ describe('headers with integers of every size', () => {
       const fleet = new RabbitFleet(target, { node: 'headers', onTrouble: () => undefined });
       onTestFinished(() => fleet.close());
       const message = { routingKey: queue, headers: HEADERS, body: toBytes('{}') };
-      // The first one makes sure of the exchange, and goes nowhere: nothing is bound to it yet.
+      // The first message ensures that the exchange exists, and reaches no queue: nothing is bound to it yet.
       await fleet[how](message);
       await until(() =>
         model.createChannel().then(

@@ -7,15 +7,15 @@ import { celeryPython } from '../support/servers.ts';
 
 const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
 
-/** A real Celery: where its messages and its results are. */
-export interface CeleryPlace {
+/** A real Celery: the URLs of its broker and its result backend. */
+export interface CeleryTarget {
   readonly broker: string;
   readonly backend: string;
-  /** The Redis that tasks of Python write to. @default the backend */
+  /** The Redis that Python tasks write to. @default the backend */
   readonly store?: string;
   /** Celery's `task_queue_max_priority`, for RabbitMQ. */
   readonly maxPriority?: number;
-  /** It hands on tasks it does not know (`sharing.py`), and takes as many messages as there are. */
+  /** It forwards unknown tasks (`sharing.py`), and prefetches without a limit. */
   readonly isSharing?: boolean;
 }
 
@@ -33,7 +33,7 @@ function environment({
   store = backend,
   maxPriority,
   isSharing = false,
-}: CeleryPlace): NodeJS.ProcessEnv {
+}: CeleryTarget): NodeJS.ProcessEnv {
   return {
     ...process.env,
     INTEROP_BROKER: broker,
@@ -48,7 +48,7 @@ function environment({
   };
 }
 
-/** Sources of another Celery (with its kombu, amqp, billiard, vine and redis) take the place of the installed one. */
+/** Sources of another Celery (with its kombu, amqp, billiard, vine and redis) replace the installed one. */
 export function otherCelery(): NodeJS.ProcessEnv {
   const path = process.env['OUTLAST_TEST_CELERY_PATH'];
   return path === undefined ? {} : { PYTHONPATH: path };
@@ -56,12 +56,12 @@ export function otherCelery(): NodeJS.ProcessEnv {
 
 /** Sends with a Python producer; `json` is given instead of calls where numbers must not be touched. */
 export async function sendFromPython(
-  place: CeleryPlace,
+  target: CeleryTarget,
   calls: readonly CeleryCall[] | string,
 ): Promise<void> {
   const child = spawn(celeryPython(), ['send.py'], {
     cwd: FOLDER,
-    env: environment(place),
+    env: environment(target),
     stdio: ['pipe', 'ignore', 'inherit'],
   });
   child.stdin.end(typeof calls === 'string' ? calls : JSON.stringify(calls));
@@ -69,8 +69,8 @@ export async function sendFromPython(
   if (code !== 0) throw new Error(`the producer ended with ${code}`);
 }
 
-/** What Python's AsyncResult says of tasks. */
-export interface CeleryTold {
+/** What AsyncResult returns for tasks in Python. */
+export interface CeleryOutcome {
   readonly state: string;
   readonly value?: unknown;
   readonly type?: string;
@@ -79,17 +79,17 @@ export interface CeleryTold {
 }
 
 /**
- * Waits for results in Python, as the callers of `get()` do; `onWaiting` is called when it has begun to. With `isStateOnly`
- * it looks once and tells the states.
+ * Waits for results in Python, as the callers of `get()` do; `onWaiting` is called when it waits. With `isStateOnly` it
+ * looks once and returns the states.
  */
-export async function readFromPython<T = CeleryTold>(
-  place: CeleryPlace,
+export async function readFromPython<T = CeleryOutcome>(
+  target: CeleryTarget,
   ids: readonly string[],
   options: { readonly isStateOnly?: boolean; readonly onWaiting?: () => void } = {},
 ): Promise<readonly T[]> {
   const child = spawn(celeryPython(), ['read.py'], {
     cwd: FOLDER,
-    env: environment(place),
+    env: environment(target),
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.end(JSON.stringify({ ids, state_only: options.isStateOnly ?? false }));
@@ -103,7 +103,7 @@ export async function readFromPython<T = CeleryTold>(
   return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
 }
 
-/** A workflow as Python builds it: a task, with what follows it, or tasks put together. */
+/** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */
 export type CeleryCanvas =
   | (CeleryCall & {
       readonly immutable?: boolean;
@@ -114,21 +114,21 @@ export type CeleryCanvas =
   | { readonly group: readonly CeleryCanvas[] }
   | { readonly header: readonly CeleryCanvas[]; readonly body: CeleryCanvas };
 
-/** What was sent, and what `AsyncResult.get()` says of it in the end, in the same Python process. */
+/** What was sent, and what `AsyncResult.get()` returns for it in the end, in the same Python process. */
 export interface CeleryCalls {
   readonly ids: readonly string[];
-  /** The states that a waiting caller was told of are in `seen`. */
-  readonly told: Promise<readonly (CeleryTold & { readonly seen: readonly string[] })[]>;
+  /** The states that a waiting caller saw are in `seen`. */
+  readonly outcomes: Promise<readonly (CeleryOutcome & { readonly seen: readonly string[] })[]>;
 }
 
 /** Sends workflows from Python and waits for them there; `json` where numbers must not be touched. */
 export async function callFromPython(
-  place: CeleryPlace,
+  target: CeleryTarget,
   calls: readonly CeleryCanvas[] | string,
 ): Promise<CeleryCalls> {
   const child = spawn(celeryPython(), ['call.py'], {
     cwd: FOLDER,
-    env: environment(place),
+    env: environment(target),
     stdio: ['pipe', 'pipe', 'inherit'],
   });
   child.stdin.end(typeof calls === 'string' ? calls : JSON.stringify(calls));
@@ -139,15 +139,15 @@ export async function callFromPython(
     return line.value;
   };
   const ids = JSON.parse(await next()) as readonly string[];
-  const told = next().then(line => decodeJson(line) as Awaited<CeleryCalls['told']>);
-  // Whoever awaits it later is told; until then it is nobody's unhandled rejection.
-  told.catch(() => undefined);
-  return { ids, told };
+  const outcomes = next().then(line => decodeJson(line) as Awaited<CeleryCalls['outcomes']>);
+  // A later await gets the rejection; until then it must not be an unhandled one.
+  outcomes.catch(() => undefined);
+  return { ids, outcomes };
 }
 
 /** A Celery worker on these queues; ready when it says so. `node` is its name, where it is asked by name. */
 export async function startCeleryWorker(
-  place: CeleryPlace,
+  target: CeleryTarget,
   queues: readonly string[],
   node = 'celery@%h',
 ): Promise<ChildProcess> {
@@ -168,7 +168,7 @@ export async function startCeleryWorker(
       ...pool,
       ...quiet,
     ],
-    { cwd: FOLDER, env: environment(place), stdio: ['ignore', 'pipe', 'pipe'] },
+    { cwd: FOLDER, env: environment(target), stdio: ['ignore', 'pipe', 'pipe'] },
   );
   let output = '';
   await new Promise<void>((resolve, reject) => {
@@ -183,7 +183,7 @@ export async function startCeleryWorker(
   return child;
 }
 
-/** What a command of Celery's said. */
+/** The output of a Celery command. */
 export interface CeleryAnswer {
   readonly code: number | null;
   readonly stdout: string;
@@ -191,12 +191,12 @@ export interface CeleryAnswer {
 
 /** Runs `celery -A interop …` to its end. */
 export async function runCelery(
-  place: CeleryPlace,
+  target: CeleryTarget,
   ...args: readonly string[]
 ): Promise<CeleryAnswer> {
   const child = spawn(celeryPython(), ['-m', 'celery', '-A', 'interop', ...args], {
     cwd: FOLDER,
-    env: environment(place),
+    env: environment(target),
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let stdout = '';
@@ -211,10 +211,10 @@ export class CeleryControl {
   readonly #waiting: ((line: string) => void)[] = [];
   #rest = '';
 
-  constructor(place: CeleryPlace) {
+  constructor(target: CeleryTarget) {
     this.#child = spawn(celeryPython(), ['control.py'], {
       cwd: FOLDER,
-      env: environment(place),
+      env: environment(target),
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     this.#child.stdout?.on('data', (part: Buffer) => {
@@ -224,7 +224,7 @@ export class CeleryControl {
     });
   }
 
-  /** What the node answered, or undefined where it did not. */
+  /** The answer of the node, or undefined where it did not answer. */
   async ask(node: string, method: string, given: object = {}): Promise<unknown> {
     const line = await new Promise<string>(resolve => {
       this.#waiting.push(resolve);
@@ -243,11 +243,11 @@ export type CeleryEvent = Readonly<Record<string, unknown>> & { readonly type: s
 
 /** Celery's receiver of events; ready when it listens. */
 export async function receiveEvents(
-  place: CeleryPlace,
+  target: CeleryTarget,
 ): Promise<{ readonly events: readonly CeleryEvent[]; readonly child: ChildProcess }> {
   const child = spawn(celeryPython(), ['events.py'], {
     cwd: FOLDER,
-    env: environment(place),
+    env: environment(target),
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const events: CeleryEvent[] = [];

@@ -26,7 +26,7 @@ import {
   startCeleryWorker,
   type CeleryCall,
   type CeleryCanvas,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 
 /** Every way of calling, in both directions, with results where both languages read them: the Redis of the ledger. */
@@ -39,7 +39,7 @@ describe.each([
   let database: MigratedDatabase;
   let redis: OwnRedis;
   let store: RedisConnection;
-  let place: CeleryPlace;
+  let target: CeleryTarget;
   let worker: ChildProcess;
   let rabbit: RabbitInspector | undefined;
   let outlast: Outlast<PoolClient>;
@@ -78,9 +78,9 @@ describe.each([
     [database, redis] = [await migratedDatabase('matrix'), await startRedis()];
     const url = brokerOn(redis);
     const kombu = url.replace(/^(amqp:.*[^/])\/$/, '$1//');
-    place = { broker: kombu, backend: redis.url };
+    target = { broker: kombu, backend: redis.url };
     store = await RedisConnection.open({ url: redis.url, role: 'ledger', name: 'matrix' });
-    worker = await startCeleryWorker(place, [python]);
+    worker = await startCeleryWorker(target, [python]);
     const adapter = fromPg(database.pool);
     outlast = createOutlast({ database: database.url, broker: url, ledger: redis.url, adapter });
     const retry = { maxAttempts: 2, backoff: '300ms', jitter: 'none' } as const;
@@ -104,7 +104,7 @@ describe.each([
       }),
       outlast.handler(tsAlarm, id => void alarms.push(id)),
     ];
-    // RabbitMQ has priorities only where a queue was declared with them; it is taken as it is.
+    // RabbitMQ has priorities only if the queue was declared with them; an existing queue is used as it is.
     if (broker === 'RabbitMQ') {
       rabbit = await RabbitInspector.connect();
       for (const queue of [pythonUrgent, oursUrgent])
@@ -206,7 +206,7 @@ describe.each([
       const rows = 'select 1 from outlast_outbox';
       await until(async () => (await database.pool.query(rows)).rowCount === 0);
       const { ids } = await callFromPython(
-        { ...place, maxPriority: 10 },
+        { ...target, maxPriority: 10 },
         PRIORITIES.map(priority => call(name, { args, options: { queue, priority } })),
       );
       // Python waits for no confirm.
@@ -217,7 +217,7 @@ describe.each([
     it('is taken from by Python in the order of their priorities', async () => {
       const key = unique('order');
       const expected = await fill('interop.record', pythonUrgent, [key]);
-      const second = await startCeleryWorker({ ...place, maxPriority: 10 }, [pythonUrgent]);
+      const second = await startCeleryWorker({ ...target, maxPriority: 10 }, [pythonUrgent]);
       onTestFinished(() => endProcess(second));
       await until(async () => (await store.command('llen', key)) === expected.length);
       const ran = (await store.command('lrange', key, 0, -1)) as readonly Buffer[];
@@ -243,8 +243,11 @@ describe.each([
         const options = { queue: python, headers: { region: 'eu' }, ...given };
         return { chain: [call('ts.echo'), { name: 'interop.headers', immutable: true, options }] };
       };
-      const { told } = await callFromPython(place, [headersOf({ priority: 3 }), headersOf({})]);
-      expect((await told).map(({ value }) => value)).toMatchObject([
+      const { outcomes } = await callFromPython(target, [
+        headersOf({ priority: 3 }),
+        headersOf({}),
+      ]);
+      expect((await outcomes).map(({ value }) => value)).toMatchObject([
         { priority: 3 },
         { priority: 0 },
       ]);
@@ -273,8 +276,8 @@ describe.each([
         { ...call('ts.fail', { args: ['an alarm'] }), linkError: [call('ts.alarm')] },
       ];
       const json = JSON.stringify(calls).replace('["ARGS"]', big);
-      const { ids, told } = await callFromPython(place, json);
-      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await told;
+      const { ids, outcomes } = await callFromPython(target, json);
+      const [second, echoed, later, late, failed, chained, both, summed, alarming] = await outcomes;
       expect(second).toMatchObject({
         value: 'attempt 2',
         seen: ['STARTED', 'RETRY', 'STARTED', 'SUCCESS'],
@@ -293,13 +296,13 @@ describe.each([
     });
 
     it('a task that was revoked while it waited', async () => {
-      const { ids, told } = await callFromPython(place, [
+      const { ids, outcomes } = await callFromPython(target, [
         call('ts.echo', { options: { countdown: 3_600 } }),
       ]);
       const [id = ''] = ids;
       await until(async () => (await outlast.find(tsEcho, id).state()) === 'waiting');
-      await runCelery(place, 'control', 'revoke', id);
-      expect(await told).toMatchObject([{ state: 'REVOKED', type: 'TaskRevokedError' }]);
+      await runCelery(target, 'control', 'revoke', id);
+      expect(await outcomes).toMatchObject([{ state: 'REVOKED', type: 'TaskRevokedError' }]);
     });
 
     it('a chain that alternates, and a chord with headers in both languages', async () => {
@@ -309,7 +312,7 @@ describe.each([
         call('ts.add', { args: [3, 3] }),
         theirs('interop.add', { args: [4, 4] }),
       ];
-      const { told } = await callFromPython(place, [
+      const { outcomes } = await callFromPython(target, [
         {
           chain: [
             theirs('interop.add', { args: [2, 2] }),
@@ -320,12 +323,12 @@ describe.each([
         { header: mixed, body: call('ts.total') },
         { header: mixed, body: theirs('interop.total') },
       ]);
-      expect((await told).map(({ value }) => value)).toEqual([16, 20, 20]);
+      expect((await outcomes).map(({ value }) => value)).toEqual([16, 20, 20]);
     });
 
-    it('a chord whose part failed, in either language: its error link runs and its caller is told', async () => {
+    it('a chord whose part failed, in either language: its error link runs and its caller gets the error', async () => {
       const body = { ...call('ts.total'), linkError: [call('ts.alarm')] };
-      const { ids } = await callFromPython(place, [
+      const { ids } = await callFromPython(target, [
         {
           header: [theirs('interop.add', { args: [1, 1] }), call('ts.fail', { args: ['a'] })],
           body,
@@ -335,7 +338,7 @@ describe.each([
           body,
         },
       ]);
-      // What get() raises is the part's own error, if it is there first.
+      // get() raises the error of the part itself, if that comes first.
       for (const id of ids) {
         const text = await until(() => store.command('get', `celery-task-meta-${id}`));
         expect(JSON.parse(String(text))).toMatchObject({

@@ -25,7 +25,7 @@ import {
   sendFromPython,
   startCeleryWorker,
   type CeleryCall,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 
 const PYTHON = unique('python');
@@ -36,14 +36,14 @@ let relay: Service;
 let rabbit: RabbitInspector;
 let server: OwnRedis;
 let results: RedisConnection;
-let place: CeleryPlace;
+let target: CeleryTarget;
 let python: ChildProcess;
 
 beforeAll(async () => {
   [database, server] = [await migratedDatabase('celery'), await startRedis()];
   rabbit = await RabbitInspector.connect();
-  place = { broker: rabbitmqUrl().replace(/\/$/, '//'), backend: server.url };
-  python = await startCeleryWorker(place, [PYTHON]);
+  target = { broker: rabbitmqUrl().replace(/\/$/, '//'), backend: server.url };
+  python = await startCeleryWorker(target, [PYTHON]);
   results = await RedisConnection.open({ url: server.url, role: 'ledger', name: 'results' });
   outlast = connect();
   relay = await startRelay(outlast, { publishConcurrency: 50 });
@@ -91,7 +91,7 @@ async function runOnPython(...[input, options]: Send): ReturnType<typeof storedR
   return await storedResult(sent.id);
 }
 
-describe('what is sent through the outbox is run by a Celery worker', () => {
+describe('a task sent through the outbox is run by a Celery worker', () => {
   it('with its arguments and keyword arguments', async () => {
     const args = [1, 'two', [3.5, null, true]];
     const kwargs = { order: { id: 7 }, tags: ['a'] };
@@ -108,7 +108,7 @@ describe('what is sent through the outbox is run by a Celery worker', () => {
     });
   });
 
-  it('with integers beyond what a number of JavaScript holds', async () => {
+  it('with integers beyond the range of a JavaScript number', async () => {
     const { text } = await runOnPython({ args: [2n ** 53n + 1n, 2n ** 70n], kwargs: {} });
     expect(text).toContain('[9007199254740993, 1180591620717411303424]');
   });
@@ -133,7 +133,7 @@ describe('what is sent through the outbox is run by a Celery worker', () => {
     expect(await runOnPython(input, { expires: '1h' })).toMatchObject({ status: 'SUCCESS' });
   });
 
-  it('with headers and limits where Celery looks for them, and its connection lives on', async () => {
+  it('with headers and limits where Celery expects them, and its connection stays open', async () => {
     const headers = { region: 'eu', hostname: 'mine', CC: 'nobody' };
     const sent = await outlast.transaction(tx =>
       outlast.send(tx, headersTask, undefined, { headers, priority: 7 }),
@@ -155,7 +155,7 @@ interface Seen {
   readonly headers: TaskContext['headers'];
 }
 
-describe('what a Celery producer sends is run by our worker', () => {
+describe('a task sent by a Celery producer is run by our worker', () => {
   const queue = unique('typescript');
   const name = unique('ts.echo');
   const seen = new Map<string, Seen>();
@@ -170,14 +170,14 @@ describe('what a Celery producer sends is run by our worker', () => {
   });
   afterAll(async () => {
     await worker.stop();
-    // What a worker still held would be back: also the task of 2099 was let go.
+    // A message that a worker still held would be back: also the task of 2099 was acknowledged.
     expect(await rabbit.depth(queue)).toBe(0);
   });
 
   const send = async (call: Omit<CeleryCall, 'name'>): Promise<string> => {
     const id = randomUUID();
     const options = { queue, task_id: id, ...call.options };
-    await sendFromPython(place, [{ ...call, name, options }]);
+    await sendFromPython(target, [{ ...call, name, options }]);
     return id;
   };
   const ran = (id: string): Promise<Seen> => until(async () => seen.get(id));
@@ -198,7 +198,7 @@ describe('what a Celery producer sends is run by our worker', () => {
     const id = randomUUID();
     const options = `{"queue":"${queue}","task_id":"${id}","headers":{"big":1099511627776,"n":300}}`;
     await sendFromPython(
-      place,
+      target,
       `[{"name":"${name}","args":[9007199254740993],"options":${options}}]`,
     );
     const { input, headers } = await ran(id);
@@ -206,7 +206,7 @@ describe('what a Celery producer sends is run by our worker', () => {
     expect(headers).toEqual({ big: '1099511627776', n: '300' });
   });
 
-  it('not before its eta, and nobody holds its message meanwhile', async () => {
+  it('not before its eta, and no worker holds its message meanwhile', async () => {
     const eta = new Date(Date.now() + 1_500);
     const soon = await send({ options: { eta: eta.toISOString().replace('Z', '+00:00') } });
     const later = await send({ options: { eta: '2099-01-01T00:00:00+00:00' } });
@@ -218,7 +218,7 @@ describe('what a Celery producer sends is run by our worker', () => {
   it('before it expires, and not after', async () => {
     const inTime = await send({ options: { expires: 3_600 } });
     await ran(inTime);
-    // A Celery producer also has RabbitMQ drop what has expired; this is one that came just in time for that.
+    // A Celery producer also makes RabbitMQ drop expired messages; this one arrives just in time.
     const late = randomUUID();
     const headers = { lang: 'py', task: name, id: late, expires: '2020-01-01T00:00:00+00:00' };
     await rabbit.with(async channel => {

@@ -15,24 +15,24 @@ import {
   sendFromPython,
   startCeleryWorker,
   type CeleryCall,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 
 const HOUR_MS = 3_600_000;
 const QUEUE = 'shared';
 
 let server: OwnRedis;
-let place: CeleryPlace;
+let target: CeleryTarget;
 let worker: ChildProcess;
 let broker: RedisBroker;
 let results: RedisConnection;
 
 beforeAll(async () => {
   server = await startRedis();
-  place = { broker: server.url, backend: server.url.replace(/0$/, '1') };
-  worker = await startCeleryWorker(place, [QUEUE]);
-  broker = await openRedisBroker(place.broker);
-  results = await RedisConnection.open({ url: place.backend, role: 'ledger', name: 'results' });
+  target = { broker: server.url, backend: server.url.replace(/0$/, '1') };
+  worker = await startCeleryWorker(target, [QUEUE]);
+  broker = await openRedisBroker(target.broker);
+  results = await RedisConnection.open({ url: target.backend, role: 'ledger', name: 'results' });
 });
 
 afterAll(async () => {
@@ -83,7 +83,7 @@ async function runOnPython(message: Envelope): ReturnType<typeof resultOf> {
   return await resultOf(message);
 }
 
-describe('what we publish is run by a Celery worker', () => {
+describe('a task that we publish is run by a Celery worker', () => {
   it('with its arguments', async () => {
     const message = call('interop.echo', { args: '[1,"two",[3.5,null,true]]' });
     expect(await runOnPython(message)).toMatchObject({
@@ -105,7 +105,7 @@ describe('what we publish is run by a Celery worker', () => {
     expect(await runOnPython(message)).toMatchObject({ result: { args: [text] } });
   });
 
-  it('with integers beyond what a number of JavaScript holds', async () => {
+  it('with integers beyond the range of a JavaScript number', async () => {
     const message = call('interop.echo', { args: '[9007199254740993,123456789012345678901234]' });
     const { text } = await runOnPython(message);
     expect(text).toContain('[9007199254740993, 123456789012345678901234]');
@@ -127,7 +127,7 @@ describe('what we publish is run by a Celery worker', () => {
     expect(await runOnPython(inTime)).toMatchObject({ status: 'SUCCESS' });
   });
 
-  it('with headers, limits and ids where Celery looks for them', async () => {
+  it('with headers, limits and ids where Celery expects them', async () => {
     const rootId = randomUUID();
     const options = { headers: { region: 'eu' }, timeoutMs: 30_000, softTimeoutMs: 2_500, rootId };
     const message = call('interop.headers', { priority: 9, options });
@@ -141,11 +141,11 @@ describe('what we publish is run by a Celery worker', () => {
   });
 });
 
-describe('what a Celery producer sends is taken', () => {
+describe('a task sent by a Celery producer is taken', () => {
   const queue = unique('typescript');
 
   async function takeSent(calls: readonly CeleryCall[] | string, n: number): Promise<Delivery[]> {
-    await sendFromPython(place, calls);
+    await sendFromPython(target, calls);
     const taken = await until(async () => {
       const deliveries = await broker.take([queue], n);
       return deliveries.length > 0 && deliveries;
@@ -186,7 +186,7 @@ describe('what a Celery producer sends is taken', () => {
     });
   });
 
-  it('the most urgent first, as a Celery worker would', async () => {
+  it('highest priority first, as by a Celery worker', async () => {
     const sent = [9, 4, 0, 7].map(priority => ({
       name: `ts.priority-${priority}`,
       options: { queue, priority },
@@ -201,7 +201,7 @@ describe('what a Celery producer sends is taken', () => {
     expect(taken.map(delivery => message([delivery]).priority)).toEqual([0, 4, 7, 9]);
   });
 
-  it('or told why it cannot be read, and the rest is read', async () => {
+  it('or reported with the reason why it cannot be read, and the rest is read', async () => {
     const options = { queue };
     const pickled = { name: 'ts.pickle', options: { ...options, serializer: 'pickle' } };
     const taken = await takeSent([pickled, { name: 'ts.after', options }], 5);
@@ -213,12 +213,12 @@ describe('what a Celery producer sends is taken', () => {
 });
 
 describe('a queue that both consume', () => {
-  it('gives every task to one of them', async () => {
+  it('delivers every task to one of them', async () => {
     const [queue, key] = [unique('both'), unique('record')];
     const args = JSON.stringify([key]);
     const ours = Array.from({ length: 60 }, () => call('interop.record', { queue, args }));
     const theirs = Array.from({ length: 60 }, () => randomUUID());
-    const second = await startCeleryWorker(place, [queue]);
+    const second = await startCeleryWorker(target, [queue]);
     onTestFinished(() => endProcess(second));
     const taken: string[] = [];
     const takeSome = async (): Promise<void> => {
@@ -229,7 +229,7 @@ describe('a queue that both consume', () => {
     await Promise.all([
       broker.publish(ours),
       sendFromPython(
-        place,
+        target,
         theirs.map(id => ({
           name: 'interop.record',
           args: [key],

@@ -12,17 +12,17 @@ import {
   readFromPython,
   sendFromPython,
   startCeleryWorker,
-  type CeleryPlace,
+  type CeleryTarget,
 } from './celery-kit.ts';
 
 let server: OwnRedis;
-let place: CeleryPlace;
+let target: CeleryTarget;
 let fixture: TestLedger;
 let driver: LedgerDriver;
 
 beforeAll(async () => {
   server = await startRedis();
-  place = { broker: server.url, backend: server.url };
+  target = { broker: server.url, backend: server.url };
   fixture = await openTestLedger(server.url, { celeryResultMs: 12 * HOUR });
   driver = new LedgerDriver(fixture);
 });
@@ -36,7 +36,7 @@ const json = (text: string) => ({ kind: 'done', result: new TextEncoder().encode
 const task = (making: Parameters<typeof makeEnvelope>[0] = {}) =>
   makeEnvelope({ id: randomUUID(), ...making });
 
-/** A task that has ended, each in another way. */
+/** Ended tasks, each with another ending. */
 const ENDINGS = {
   value: async () => await driver.done(task(), { outcome: json('{"t":"žlutý 😀","n":[1,null]}') }),
   big: async () => await driver.done(task(), { outcome: json('12345678901234567890') }),
@@ -70,13 +70,13 @@ const ENDINGS = {
   },
 } as const;
 
-describe('what our workers end with', () => {
-  it('is what Python gets, however it ends', async () => {
+describe('a result of our workers', () => {
+  it('is what Python gets, for every ending', async () => {
     const names = Object.keys(ENDINGS) as (keyof typeof ENDINGS)[];
     const ids: string[] = [];
     for (const name of names) ids.push((await ENDINGS[name]()).id);
-    const told = await readFromPython(place, ids);
-    const byName = Object.fromEntries(names.map((name, index) => [name, told[index]]));
+    const outcomes = await readFromPython(target, ids);
+    const byName = Object.fromEntries(names.map((name, index) => [name, outcomes[index]]));
     const failureOf = (text: string) => {
       const { type, traceback } = sampleError(text);
       return { state: 'FAILURE', type, args: [text], traceback };
@@ -98,9 +98,9 @@ describe('what our workers end with', () => {
     });
   });
 
-  it('wakes Python that waits for it', async () => {
+  it('wakes a waiting Python caller', async () => {
     const { envelope, task: run } = await driver.running(task());
-    const reading = readFromPython(place, [envelope.id], {
+    const reading = readFromPython(target, [envelope.id], {
       onWaiting: () => void commitWhenAwaited(run),
     });
     const commitWhenAwaited = async (ref: RunRef): Promise<void> => {
@@ -120,17 +120,17 @@ describe('what our workers end with', () => {
     const dead = await ENDINGS.failed();
     const letter = await fixture.readModel.showDeadLetter(dead.id);
     await driver.ledger.revive(dead.id, letter?.version ?? 0);
-    const states = await readFromPython<string>(place, [envelope.id, dead.id], {
+    const states = await readFromPython<string>(target, [envelope.id, dead.id], {
       isStateOnly: true,
     });
     expect(states).toEqual(['RETRY', 'PENDING']);
   });
 
-  it('is STARTED while a task runs, where that is asked for, and nothing where its end is told already', async () => {
+  it('is STARTED while a task runs, where that is configured, and never overwrites an end', async () => {
     const runsAt = { pid: 4711, hostname: 'outlast-4711@host' };
     const begun = await driver.running(task(), { runsAt });
     const [done, silent] = [await ENDINGS.value(), (await driver.running(task())).envelope];
-    // Its tombstone is gone, so a late copy of its message runs once more.
+    // Its tombstone is pruned, so a late copy of its message runs once more.
     await fixture.advance(HOUR);
     const { worker } = await driver.open();
     const fresh = task();
@@ -141,7 +141,7 @@ describe('what our workers end with', () => {
     ];
     const { begun: again } = await driver.begin(worker, { messages, runsAt });
     const ids = [begun.envelope.id, silent.id, ...messages.map(({ id }) => id)];
-    const states = await readFromPython<string>(place, ids, { isStateOnly: true });
+    const states = await readFromPython<string>(target, ids, { isStateOnly: true });
     expect(states).toEqual(['STARTED', 'PENDING', 'SUCCESS', 'STARTED', 'PENDING']);
     const raw = await fixture.connection.command('get', `celery-task-meta-${begun.envelope.id}`);
     expect(JSON.parse(String(raw))).toEqual({
@@ -156,13 +156,13 @@ describe('what our workers end with', () => {
     await driver.commit(begun.task, { outcome: json('1') });
     const ofDone = again.find(({ id }) => id === done.id) as RunRef;
     await driver.commit(ofDone, { outcome: json('2') });
-    expect(await readFromPython(place, [ids[0] ?? '', done.id])).toEqual([
+    expect(await readFromPython(target, [ids[0] ?? '', done.id])).toEqual([
       { state: 'SUCCESS', value: 1 },
       { state: 'SUCCESS', value: 2 },
     ]);
   });
 
-  it('is not written for tasks whose results nobody wants', async () => {
+  it('is not written for tasks without keepResult', async () => {
     const options = new TextEncoder().encode('{"keepResult":false}');
     const { id } = await driver.done(task({ options }), { outcome: json('1') });
     const runsAt = { pid: 1, hostname: 'host' };
@@ -171,7 +171,7 @@ describe('what our workers end with', () => {
       expect(await fixture.connection.command('exists', `celery-task-meta-${unwanted}`)).toBe(0);
   });
 
-  it('is read by us from the same place, also after the tombstone is gone', async () => {
+  it('is read by us from the same key, also after the tombstone is pruned', async () => {
     const value = await ENDINGS.value();
     const discarded = await ENDINGS.discarded();
     const read = async (id: string) => {
@@ -189,13 +189,13 @@ describe('what our workers end with', () => {
   });
 });
 
-describe('what Celery workers begin and end with', () => {
+describe('a state or result written by a Celery worker', () => {
   it('is read by us', async () => {
-    const worker = await startCeleryWorker(place, ['results']);
+    const worker = await startCeleryWorker(target, ['results']);
     try {
       const [echo, wrong, held] = [randomUUID(), randomUUID(), randomUUID()];
       const options = { queue: 'results' };
-      await sendFromPython(place, [
+      await sendFromPython(target, [
         { name: 'interop.echo', args: ['ž'], options: { ...options, task_id: echo } },
         { name: 'interop.record', args: [1, 2, 3], options: { ...options, task_id: wrong } },
       ]);
@@ -209,7 +209,7 @@ describe('what Celery workers begin and end with', () => {
       expect(JSON.parse(toText(result ?? new Uint8Array()))).toMatchObject({ args: ['ž'] });
       expect(await ended(wrong)).toMatchObject({ ending: 'dead', error: { type: 'TypeError' } });
       const key = 'held-until';
-      await sendFromPython(place, [
+      await sendFromPython(target, [
         { name: 'interop.hold', args: [key], options: { ...options, task_id: held } },
       ]);
       const running = { state: 'running', ending: null };

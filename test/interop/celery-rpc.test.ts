@@ -7,16 +7,16 @@ import { gate, migratedDatabase, until, type MigratedDatabase } from '../support
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { callFromPython, CeleryControl, type CeleryCall, type CeleryPlace } from './celery-kit.ts';
+import { callFromPython, CeleryControl, type CeleryCall, type CeleryTarget } from './celery-kit.ts';
 import { handlerOf, startFleetWorker, startRecovery, type StartOptions } from './fleet-kit.ts';
 
 let database: MigratedDatabase;
 let store: OwnRedis;
-let place: CeleryPlace;
+let target: CeleryTarget;
 
 beforeAll(async () => {
   [database, store] = [await migratedDatabase('rpc'), await startRedis()];
-  place = {
+  target = {
     broker: rabbitmqUrl().replace(/\/$/, '//'),
     backend: 'rpc://',
     store: store.url,
@@ -43,7 +43,7 @@ describe('a Python caller with rpc:// results', () => {
     options: { queue, ...more.options },
   });
 
-  it('gets what our worker returns, fails with, retries or revokes', async () => {
+  it('gets the results, errors, retries and revocations of our worker', async () => {
     const queue = unique('rpc');
     await start(
       [
@@ -52,7 +52,7 @@ describe('a Python caller with rpc:// results', () => {
         handlerOf('rpc.fail', queue, () => {
           throw new NoFunds('no "funds" 🐎');
         }),
-        // At once: word of the first run must not come after that of the second.
+        // Due at once: the notification of the first run must not come after that of the second.
         handlerOf(
           'rpc.second',
           queue,
@@ -66,17 +66,17 @@ describe('a Python caller with rpc:// results', () => {
       { worker: { trackStarted: 'on' } },
     );
     await startRecovery(servers());
-    // The first is waited for first: of the others Celery tells a caller the end only.
+    // The first is awaited first: for the others Celery reports only the end.
     const plain = JSON.stringify([
       call('rpc.second', queue),
       call('rpc.echo', queue, { args: ['žluťoučký 🐎'] }),
       call('rpc.fail', queue),
       { chain: [call('rpc.double', queue, { args: [2] }), call('rpc.double', queue)] },
     ]);
-    // What a number of JavaScript does not hold is written as it is.
+    // Integers beyond a JavaScript number are written as they are.
     const big = `{"name":"rpc.echo","args":[9007199254740993],"options":{"queue":"${queue}"}}`;
-    const { told } = await callFromPython(place, plain.replace(/\]$/, `,${big}]`));
-    const [second, echo, fail, chained, bigger] = await told;
+    const { outcomes } = await callFromPython(target, plain.replace(/\]$/, `,${big}]`));
+    const [second, echo, fail, chained, bigger] = await outcomes;
     expect(echo).toMatchObject({ state: 'SUCCESS', value: ['žluťoučký 🐎'] });
     expect(fail).toMatchObject({ state: 'FAILURE', type: 'NoFunds', args: ['no "funds" 🐎'] });
     expect(second).toMatchObject({
@@ -87,7 +87,7 @@ describe('a Python caller with rpc:// results', () => {
     expect(bigger).toMatchObject({ value: [9007199254740993n] });
   });
 
-  it('is told of a task that was revoked before it came, while it waited, and while it ran', async () => {
+  it('is notified of a task that was revoked before it arrived, while it waited, and while it ran', async () => {
     const [queue, later] = [unique('rpc'), unique('rpc.later')];
     const began = gate();
     const { node, stores } = await start(
@@ -100,9 +100,9 @@ describe('a Python caller with rpc:// results', () => {
       { worker: { celeryControl: 'full' } },
     );
     await startRecovery(servers());
-    const control = new CeleryControl(place);
+    const control = new CeleryControl(target);
     const ask = (method: string, given: object) => until(() => control.ask(node, method, given));
-    const { ids, told } = await callFromPython(place, [
+    const { ids, outcomes } = await callFromPython(target, [
       call('rpc.run', later),
       call('rpc.run', queue, { options: { countdown: 3_600 } }),
       call('rpc.run', queue),
@@ -114,10 +114,10 @@ describe('a Python caller with rpc:// results', () => {
     await ask('add_consumer', { queue: later });
     await control.close();
     const revoked = { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] };
-    expect(await told).toMatchObject([revoked, revoked, revoked]);
+    expect(await outcomes).toMatchObject([revoked, revoked, revoked]);
   });
 
-  it('gets its answer from recovery where a worker died before it gave it', async () => {
+  it('gets its answer from recovery when a worker died before it sent it', async () => {
     const queue = unique('rpc');
     const died = gate();
     await start([handlerOf('rpc.echo', queue, args => args)], {
@@ -127,15 +127,15 @@ describe('a Python caller with rpc:// results', () => {
         return Promise.reject(new Error('killed here'));
       },
     });
-    const { told } = await callFromPython(place, [call('rpc.echo', queue, { args: [1] })]);
+    const { outcomes } = await callFromPython(target, [call('rpc.echo', queue, { args: [1] })]);
     await died.opened;
     await startRecovery(servers());
-    expect(await told).toMatchObject([{ state: 'SUCCESS', value: [1] }]);
+    expect(await outcomes).toMatchObject([{ state: 'SUCCESS', value: [1] }]);
   });
 });
 
 describe('a TypeScript sender with `replyTo`', () => {
-  it('is told of a failure by recovery where a worker died before it told', async () => {
+  it('is notified of a failure by recovery when a worker died before it sent it', async () => {
     const [queue, replyTo] = [unique('rpc'), randomUUID()];
     const inspector = await RabbitInspector.connect();
     await inspector.with(channel => channel.assertQueue(replyTo));
@@ -171,24 +171,25 @@ describe('a TypeScript sender with `replyTo`', () => {
   });
 
   it.each([
-    ['and knows it: it says nothing', 500, []],
-    // What it says comes after the end, so it says the end once more.
-    ['and does not know it: the end is the last word', 60_000, ['STARTED', 'SUCCESS']],
-  ] as const)('hears of a run that was overtaken %s', async (_, beatMs, late) => {
+    ['that knows it: nothing is sent', 500, []],
+    // Its notification comes after the end, so it sends the end once more.
+    ['that does not know it: the end is sent last', 60_000, ['STARTED', 'SUCCESS']],
+  ] as const)('gets no wrong last state from an overtaken run %s', async (_, beatMs, late) => {
     const [queue, replyTo] = [unique('rpc'), randomUUID()];
     const inspector = await RabbitInspector.connect();
     await inspector.with(channel => channel.assertQueue(replyTo));
-    const said: string[] = [];
-    const hear = async (count: number): Promise<readonly string[]> =>
+    const received: string[] = [];
+    const receive = async (count: number): Promise<readonly string[]> =>
       await until(async () => {
         const answer = await inspector.with(channel => channel.get(replyTo, { noAck: true }));
-        if (answer) said.push((JSON.parse(String(answer.content)) as { status: string }).status);
-        return said.length >= count && said;
+        if (answer)
+          received.push((JSON.parse(String(answer.content)) as { status: string }).status);
+        return received.length >= count && received;
       });
     const [began, goesOn, closed] = [gate(), gate(), gate()];
     const worker = { trackStarted: 'on' } as const;
     const handlers = [handlerOf('rpc.echo', queue, args => args)];
-    // One place: it must not be the one that takes the task again.
+    // One slot: it must not be the worker that takes the task again.
     const slow = await start(handlers, {
       worker: { ...worker, concurrency: 1 },
       beatMs,
@@ -207,10 +208,10 @@ describe('a TypeScript sender with `replyTo`', () => {
     await ledger.condemn({ kind: 'process', process: slow.process });
     await ledger.reap(10);
     await start(handlers, { worker });
-    expect(await hear(2)).toEqual(['STARTED', 'SUCCESS']);
+    expect(await receive(2)).toEqual(['STARTED', 'SUCCESS']);
     if (late.length === 0) await closed.opened;
     goesOn.open();
-    expect(await hear(2 + late.length)).toEqual(['STARTED', 'SUCCESS', ...late]);
+    expect(await receive(2 + late.length)).toEqual(['STARTED', 'SUCCESS', ...late]);
     await slow.service.stop();
     expect(await inspector.delete(replyTo)).toBe(0);
     await inspector.close();

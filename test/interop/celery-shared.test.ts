@@ -16,11 +16,13 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { isLong } from '../support/selection.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { endProcess, sendFromPython, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+import { endProcess, sendFromPython, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
 
-/** Each task that the wrong worker meets waits longer: the tail of many takes half a minute. */
+/** Each time the wrong worker gets a task, it waits longer: the last of many take half a minute. */
 const EACH = isLong ? 40 : 4;
 const RETRIES = 3;
+/** A worker of Python that is kept from its processor meets a task late, after many others have set it aside. */
+const LIMIT_MS = 600_000;
 
 let database: MigratedDatabase;
 let redis: OwnRedis;
@@ -42,67 +44,72 @@ const BROKERS = [
   { name: 'Redis', ours: () => redis.url, python: () => redis.url },
 ] as const;
 
-const placeOf = (broker: string): CeleryPlace => ({
+const targetOf = (broker: string): CeleryTarget => ({
   broker,
   backend: redis.url.replace(/0$/, '1'),
   store: redis.url,
 });
 
-describe('a worker of ours and one of Celery’s on one queue', () => {
-  it.each(BROKERS)('run what is theirs, each task once: $name', async ({ ours, python }) => {
-    const [queue, key] = [unique('shared'), unique('tally')];
-    const place = { ...placeOf(python()), isSharing: true };
-    const outlast = createOutlast({ database: database.url, broker: ours() });
-    onTestFinished(() => outlast.close());
-    const ran: string[] = [];
-    const job = task(unique('ts.job'), { queue, input: unchecked<number>() });
-    const handler = outlast.handler(job, (_, { id }) => void ran.push(id));
-    const calls = Array.from({ length: EACH }, () => randomUUID());
-    const worker = await startCeleryWorker(place, [queue]);
-    onTestFinished(() => endProcess(worker));
-    const services = [
-      await startRelay(outlast),
-      await startResurrector(outlast, { interval: '100ms' }),
-      await startWorker(outlast, { tasks: [handler], queues: [queue, `${queue}.ts`] }),
-    ];
-    onTestFinished(async () => void (await Promise.all(services.map(one => one.stop()))));
-    const sent: string[] = [];
-    const sending = sendFromPython(
-      place,
-      calls.map(id => ({
-        name: 'interop.tally',
-        args: [key],
-        options: { queue, task_id: id, retries: RETRIES },
-      })),
-    );
-    for (let n = 0; n < EACH; n += 1) sent.push((await outlast.push(job, n)).id);
-    await sending;
-    const tally = async (): Promise<string[]> =>
-      ((await store.command('lrange', key, 0, -1)) as readonly Buffer[]).map(String);
-    await until(async () => ran.length >= EACH && (await tally()).length >= EACH);
-    expect(ran.toSorted()).toEqual(sent.toSorted());
-    // The count of retries is one of its headers.
-    expect((await tally()).toSorted()).toEqual(calls.map(id => `${id} ${RETRIES}`).toSorted());
-    expect((await createAdmin(outlast).deadLetters.list()).items).toEqual([]);
-  });
+describe('an Outlast worker and a Celery worker on one queue', () => {
+  it.each(BROKERS)(
+    'run their own tasks, each once: $name',
+    { timeout: LIMIT_MS },
+    async ({ ours, python }) => {
+      const [queue, key] = [unique('shared'), unique('tally')];
+      const target = { ...targetOf(python()), isSharing: true };
+      const resurrector = { unknownTaskTimeout: '1h' } as const;
+      const outlast = createOutlast({ database: database.url, broker: ours(), resurrector });
+      onTestFinished(() => outlast.close());
+      const ran: string[] = [];
+      const job = task(unique('ts.job'), { queue, input: unchecked<number>() });
+      const handler = outlast.handler(job, (_, { id }) => void ran.push(id));
+      const calls = Array.from({ length: EACH }, () => randomUUID());
+      const worker = await startCeleryWorker(target, [queue]);
+      onTestFinished(() => endProcess(worker));
+      const services = [
+        await startRelay(outlast),
+        await startResurrector(outlast, { interval: '100ms' }),
+        await startWorker(outlast, { tasks: [handler], queues: [queue, `${queue}.ts`] }),
+      ];
+      onTestFinished(async () => void (await Promise.all(services.map(one => one.stop()))));
+      const sent: string[] = [];
+      const sending = sendFromPython(
+        target,
+        calls.map(id => ({
+          name: 'interop.tally',
+          args: [key],
+          options: { queue, task_id: id, retries: RETRIES },
+        })),
+      );
+      for (let n = 0; n < EACH; n += 1) sent.push((await outlast.push(job, n)).id);
+      await sending;
+      const tally = async (): Promise<string[]> =>
+        ((await store.command('lrange', key, 0, -1)) as readonly Buffer[]).map(String);
+      await until(async () => ran.length >= EACH && (await tally()).length >= EACH);
+      expect(ran.toSorted()).toEqual(sent.toSorted());
+      // The number of retries is one of its headers.
+      expect((await tally()).toSorted()).toEqual(calls.map(id => `${id} ${RETRIES}`).toSorted());
+      expect((await createAdmin(outlast).deadLetters.list()).items).toEqual([]);
+    },
+  );
 });
 
-describe('a worker of Celery’s as it is', () => {
-  it.each(BROKERS)('throws away a task it does not know: $name', async ({ ours, python }) => {
+describe('an unmodified Celery worker', () => {
+  it.each(BROKERS)('discards a task that it does not know: $name', async ({ ours, python }) => {
     const queue = unique('thrown');
-    const place = placeOf(python());
-    const worker = await startCeleryWorker(place, [queue]);
+    const target = targetOf(python());
+    const worker = await startCeleryWorker(target, [queue]);
     onTestFinished(() => endProcess(worker));
     const outlast = createOutlast({ database: database.url, broker: ours() });
     onTestFinished(() => outlast.close());
     const sent = await outlast.push(task('ts.unknown', { queue, input: unchecked<number>() }), 1);
     const backend = await RedisConnection.open({
-      url: place.backend,
+      url: target.backend,
       role: 'ledger',
       name: 'backend',
     });
     onTestFinished(() => backend.close());
-    const told = JSON.parse(await celeryMeta(backend, sent.id)) as object;
-    expect(told).toMatchObject({ status: 'FAILURE', result: { exc_type: 'NotRegistered' } });
+    const meta = JSON.parse(await celeryMeta(backend, sent.id)) as object;
+    expect(meta).toMatchObject({ status: 'FAILURE', result: { exc_type: 'NotRegistered' } });
   });
 });

@@ -18,7 +18,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
-import { callFromPython, endProcess, startCeleryWorker, type CeleryPlace } from './celery-kit.ts';
+import { callFromPython, endProcess, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
 import { handlerOf, startFleetWorker } from './fleet-kit.ts';
 
 const PYTHON = 'python';
@@ -44,10 +44,10 @@ let store: RedisConnection;
 
 beforeAll(async () => {
   server = await startRedis();
-  const place: CeleryPlace = { broker: server.url, backend: server.url.replace(/0$/, '1') };
-  worker = await startCeleryWorker(place, [PYTHON]);
-  broker = await openRedisBroker(place.broker);
-  store = await RedisConnection.open({ url: place.backend, role: 'ledger', name: 'results' });
+  const target: CeleryTarget = { broker: server.url, backend: server.url.replace(/0$/, '1') };
+  worker = await startCeleryWorker(target, [PYTHON]);
+  broker = await openRedisBroker(target.broker);
+  store = await RedisConnection.open({ url: target.backend, role: 'ledger', name: 'results' });
 });
 
 afterAll(async () => {
@@ -91,7 +91,7 @@ async function takeOurs(): Promise<Envelope> {
   return delivery.message;
 }
 
-describe('a workflow of ours is continued by a Celery worker', () => {
+describe('a workflow sent by us is continued by a Celery worker', () => {
   it('along a chain', async () => {
     const sent = await publish(
       chain(add.with({ args: [2, 2] }), add.after({ args: [4] }), add.after({ args: [8] })),
@@ -99,7 +99,7 @@ describe('a workflow of ours is continued by a Celery worker', () => {
     expect(await resultOf(sent.id)).toBe(16);
   });
 
-  it('to a link, and to an error link with the id of what failed', async () => {
+  it('to a link, and to an error link with the id of the failed task', async () => {
     const sent = await publish(add.with({ args: [1, 2] }, { link: add.after({ args: [16] }) }));
     expect(await resultOf(derivedId(sent.id, 'link:0'))).toBe(19);
     const failed = await publish(fail.with({ args: ['on purpose'] }, { linkError: alarm }));
@@ -161,8 +161,8 @@ describe.each([
 ] as const)('a step that Python gave no queue, on %s', (_, url) => {
   it('goes where our routes say, and without one to the default queue', async () => {
     const [ours, theirs, routed] = [unique('ours'), unique('theirs'), unique('routed')];
-    const place: CeleryPlace = { broker: url(), backend: server.url.replace(/0$/, '2') };
-    const python = await startCeleryWorker(place, [theirs, routed]);
+    const target: CeleryTarget = { broker: url(), backend: server.url.replace(/0$/, '2') };
+    const python = await startCeleryWorker(target, [theirs, routed]);
     onTestFinished(() => endProcess(python));
     const database = await migratedDatabase('routes');
     onTestFinished(() => database.dispose());
@@ -171,11 +171,11 @@ describe.each([
     const given = { database: database.url, broker: url(), celery };
     await startFleetWorker({ ...given, handlers: [sum] });
     const first = { name: 'ts.sum', args: [2, 2], options: { queue: ours } };
-    const { told } = await callFromPython(place, [
+    const { outcomes } = await callFromPython(target, [
       { chain: [first, { name: 'interop.place' }] },
       { chain: [first, { name: 'interop.routed' }] },
       { chain: [first, { name: 'ts.sum', args: [4] }, { name: 'interop.add', args: [1] }] },
     ]);
-    expect((await told).map(({ value }) => value)).toEqual([theirs, routed, 9]);
+    expect((await outcomes).map(({ value }) => value)).toEqual([theirs, routed, 9]);
   });
 });

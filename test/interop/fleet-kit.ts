@@ -27,12 +27,12 @@ const unused = {
   sendInside: refuse,
 };
 
-/** A handler that takes whatever Python sends. */
+/** A handler that accepts any input from Python. */
 export function handlerOf(
   name: string,
   queue: string,
   run: (args: readonly unknown[], ctx: TaskContext) => unknown,
-  // Not at once: its second run could be known of here before the end of its first.
+  // Not at once: its second run could be reported before the end of its first.
   { backoff = '300ms' }: { readonly backoff?: '1ms' | '300ms' } = {},
 ): Handler {
   const contract = task(name, {
@@ -63,7 +63,7 @@ export interface FleetWorker {
 export interface StartOptions {
   readonly database: string;
   readonly broker: string;
-  /** Left out: the broker where that is Redis, else the database. */
+  /** Left out: the broker if that is Redis, else the database. */
   readonly ledger?: string | undefined;
   readonly handlers: readonly Handler[];
   readonly worker?: WorkerOptions;
@@ -71,7 +71,7 @@ export interface StartOptions {
   readonly celery?: OutlastConfig['celery'];
   readonly faultPoint?: Runtime['faultPoint'];
   readonly emit?: Runtime['emit'];
-  /** Long: it does not learn what became of its lease. */
+  /** Long: it does not learn that its lease was lost. */
   readonly beatMs?: number;
 }
 
@@ -112,7 +112,7 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
   return { node: `outlast-${pid}${number}@${hostname()}`, service, stores, process };
 }
 
-/** A resurrector that takes everything for forgotten at once; it ends with the test. */
+/** A resurrector that treats everything as overdue at once; it ends with the test. */
 export async function startRecovery(given: {
   readonly database: string;
   readonly broker: string;

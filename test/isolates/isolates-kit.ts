@@ -28,8 +28,8 @@ export interface Deed {
   readonly ms?: number;
 }
 
-/** Where a handler was when it ran. */
-export interface Place {
+/** The process or thread in which a handler ran. */
+export interface RanIn {
   readonly pid: number;
   readonly threadId: number;
   readonly isMainThread: boolean;
@@ -79,7 +79,7 @@ export class IsolatesKit {
       ...(given.soft === undefined ? {} : { softTimeout: given.soft }),
     });
     const sent = (await this.outlast.push(contract, deed, given.send ?? {})) as TaskHandle<T>;
-    // Its worker has yet to start, which takes a busy machine longer than the 30 s of a caller.
+    // Its worker has to start first, which on a busy machine takes longer than the 30 s of a caller.
     return { ...sent, result: options => sent.result({ timeout: '170s', ...options }) };
   }
 
@@ -116,7 +116,7 @@ export class IsolatesKit {
   }
 }
 
-/** Whether a process is there and no corpse. */
+/** Whether a process exists and is not a zombie. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^State:\s+[ZX]/m.test(readFileSync(`/proc/${pid}/status`, 'utf8'));

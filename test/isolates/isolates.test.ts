@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { CliProcess } from '../support/cli-project.ts';
 import { task, unchecked } from '../../dist/index.js';
 import { until } from '../support/database.ts';
-import { isAlive, IsolatesKit, type Mode, type Place } from './isolates-kit.ts';
+import { isAlive, IsolatesKit, type Mode, type RanIn } from './isolates-kit.ts';
 
 const MODES = ['thread', 'process'] as const;
 
@@ -19,13 +19,13 @@ afterAll(async () => {
   await kit.dispose();
 });
 
-const where = async (mode: Mode): Promise<Place> =>
-  await (await kit.push<Place>(mode, { deed: 'where' })).result();
+const where = async (mode: Mode): Promise<RanIn> =>
+  await (await kit.push<RanIn>(mode, { deed: 'where' })).result();
 
-describe.each(MODES)('a handler in a %s of its own', mode => {
-  it('is elsewhere, and has the whole context', async () => {
+describe.each(MODES)('a handler in its own %s', mode => {
+  it('runs there, and has the whole context', async () => {
     const deadline = new Date(Date.now() + 3_600_000);
-    const sent = await kit.push<Place & Record<string, unknown>>(
+    const sent = await kit.push<RanIn & Record<string, unknown>>(
       mode,
       { deed: 'look', at: '2026-01-02T03:04:05Z' },
       { send: { headers: { region: 'eu' }, deadline } },
@@ -50,12 +50,12 @@ describe.each(MODES)('a handler in a %s of its own', mode => {
     });
   });
 
-  it('finds the checkpoint of the attempt before', async () => {
+  it('finds the checkpoint of the previous attempt', async () => {
     const sent = await kit.push(mode, { deed: 'progress' });
     expect(await sent.result()).toEqual({ page: 7, big: 2n ** 60n });
   });
 
-  it('writes into the log of its worker, whatever it is given to write', async () => {
+  it('writes to the log of its worker, with any fields', async () => {
     const { id } = await kit.push(mode, { deed: 'log' });
     await worker.says(id);
     const line = await until(async () =>
@@ -69,14 +69,14 @@ describe.each(MODES)('a handler in a %s of its own', mode => {
     });
   });
 
-  it('has its effect once: the run after a crash is handed the value of the step', async () => {
+  it('has its effect once: the run after a crash gets the value of the step', async () => {
     const sent = await kit.push(mode, { deed: 'effect' });
     expect(await sent.result()).toEqual({ value: 1, epoch: 2, resurrections: 1, attempt: 1 });
     expect(await kit.count('effect', sent.id)).toBe(1);
     expect(await kit.count('run', sent.id)).toBe(2);
   });
 
-  it('sends follow-ups through a door of its own', async () => {
+  it('sends follow-ups inside ctx.transaction', async () => {
     const sent = await kit.push<string>(mode, { deed: 'send' });
     const id = await sent.result();
     expect(id).toBe(`${sent.id}-sent`);
@@ -84,13 +84,13 @@ describe.each(MODES)('a handler in a %s of its own', mode => {
     expect((await kit.database.pool.query(text, [id])).rowCount).toBe(1);
   });
 
-  it('gives verdicts as values', async () => {
+  it('returns verdicts as values', async () => {
     const discarded = await kit.push(mode, { deed: 'discards' });
     await expect(discarded.result()).rejects.toMatchObject({ code: 'ERR_TASK_DISCARDED' });
     expect(await (await kit.push(mode, { deed: 'retries' })).result()).toBe(2);
   });
 
-  it('asks its retryIf about the error itself, where the class of the error is known', async () => {
+  it('passes the original error to its retryIf', async () => {
     const { id } = await kit.push(mode, { deed: 'fails' });
     const { reason, history } = await kit.deadLetter(id);
     expect(reason).toBe('ERR_ATTEMPTS_SPENT');
@@ -98,24 +98,24 @@ describe.each(MODES)('a handler in a %s of its own', mode => {
     expect(history.at(-1)?.error).toMatchObject({ type: 'Error', message: 'declined' });
   });
 
-  it.each(['map', 'circle'])('may not return what is no JSON: %s', async deed => {
+  it.each(['map', 'circle'])('may not return a value that is not JSON: %s', async deed => {
     const { id } = await kit.push(mode, { deed });
     const { reason, history } = await kit.deadLetter(id);
     expect(reason).toBe('ERR_ATTEMPTS_SPENT');
     expect(history.at(-1)?.error?.message).toContain('is not JSON');
   });
 
-  it('is told softly, with the context of the run that goes on', async () => {
+  it('gets the soft timeout with the context of the same run', async () => {
     const sent = await kit.push(mode, { deed: 'soft' }, { soft: '50ms' });
     expect(await sent.result()).toEqual({ isSame: true });
   });
 });
 
-describe('duplicates of a task in a thread of its own', () => {
-  it('run there once, and all have the result', async () => {
+describe('duplicates of a task in its own thread', () => {
+  it('run there once, and all get the result', async () => {
     const keyed = task('isolates.keyed', {
       input: unchecked<{ order: string }>(),
-      result: unchecked<Place & { readonly id: string }>(),
+      result: unchecked<RanIn & { readonly id: string }>(),
       queue: 'isolates',
       idempotent: true,
     });
@@ -130,7 +130,7 @@ describe('duplicates of a task in a thread of its own', () => {
 });
 
 describe.each(MODES)('a hard timeout in a %s', mode => {
-  it('ends what heeds its signal, and the isolate goes on', async () => {
+  it('ends a handler that obeys its signal, and the isolate continues', async () => {
     const before = await where(mode);
     const { id } = await kit.push(mode, { deed: 'heeds' }, { timeout: '300ms' });
     const { reason, history } = await kit.deadLetter(id);
@@ -145,7 +145,7 @@ describe.each(MODES)('a hard timeout in a %s', mode => {
     expect(await where(mode)).toEqual(before);
   });
 
-  it('ends an endless loop for good: its attempts are spent, and its neighbours notice nothing', async () => {
+  it('ends an endless loop for good: its attempts are spent, and its neighbours are not affected', async () => {
     const { pid: home } = await where('inline');
     const neighbour = await kit.push(mode, { deed: 'waits' });
     const file = kit.file();
@@ -161,7 +161,7 @@ describe.each(MODES)('a hard timeout in a %s', mode => {
     ]);
     const size = file.size();
     expect(size).toBeGreaterThan(0);
-    // Whatever was still going on would have written more by now.
+    // Anything still running would have written more by now.
     expect((await where(mode)).threadId).toBeGreaterThanOrEqual(0);
     expect(file.size()).toBe(size);
     if (mode === 'process') expect(isAlive(await kit.runnerOf(sent.id))).toBe(false);
@@ -177,7 +177,7 @@ describe.each([
   ['process', 'exits', 'its process ended with code 3'],
   ['process', 'faults', 'its process ended with SIGSEGV'],
   ['process', 'loose', 'nobody caught me'],
-] as const)('a handler that takes its %s with it (%s)', (mode, deed, message) => {
+] as const)('a handler that ends its %s (%s)', (mode, deed, message) => {
   it('spends crashes and no attempts, and is dead when the budget is spent', async () => {
     const { pid: home } = await where('inline');
     const sent = await kit.push(mode, { deed });
@@ -198,13 +198,13 @@ describe.each([
     const text = 'select failures, crashes from outlast_task where id = $1';
     const { rows } = await kit.database.pool.query<object>(text, [sent.id]);
     expect(rows[0]).toEqual({ failures: 0, crashes: 2 });
-    // The worker itself lives on, and what ran beside was not touched.
+    // The worker itself is alive, and tasks beside it were not affected.
     expect((await where('inline')).pid).toBe(home);
   });
 });
 
-describe.each(MODES)('a task in a %s that is cancelled', mode => {
-  it('is killed when it does not listen, and the worker goes on', async () => {
+describe.each(MODES)('a cancelled task in a %s', mode => {
+  it('is killed when it ignores the signal, and the worker continues', async () => {
     const file = kit.file();
     const sent = await kit.push(mode, { deed: 'endless', file: file.path });
     await until(async () => file.size() > 0);
@@ -220,15 +220,15 @@ describe.each(MODES)('a task in a %s that is cancelled', mode => {
 describe('more handlers than isolates', () => {
   it('wait for one, and all are run', async () => {
     const sent = await Promise.all(
-      MODES.flatMap(mode => [1, 2, 3].map(() => kit.push<Place>(mode, { deed: 'busy', ms: 100 }))),
+      MODES.flatMap(mode => [1, 2, 3].map(() => kit.push<RanIn>(mode, { deed: 'busy', ms: 100 }))),
     );
     for (const handle of sent)
       expect(await handle.result()).toMatchObject({ epoch: 1, resurrections: 0 });
   });
 });
 
-describe('a worker that is killed', () => {
-  it('takes the processes of its handlers with it, whatever they are doing', async () => {
+describe('a killed worker', () => {
+  it('ends the processes of its handlers, whatever they are doing', async () => {
     const { pid: home } = await where('inline');
     const file = kit.file();
     const sent = await kit.push('process', { deed: 'endless', file: file.path });
@@ -242,7 +242,7 @@ describe('a worker that is killed', () => {
 });
 
 describe.each(MODES)('a drain with handlers in a %s', mode => {
-  it('lets those end that heed it, and gives back the others uncounted', async () => {
+  it('lets handlers finish that obey it, and releases the others uncounted', async () => {
     const heeding = await kit.push(mode, { deed: 'waits' });
     const ignoring = await kit.push(mode, { deed: 'ignores' });
     const isolates = [await kit.runnerOf(heeding.id), await kit.runnerOf(ignoring.id)];

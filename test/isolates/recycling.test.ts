@@ -1,7 +1,7 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { CliProcess } from '../support/cli-project.ts';
 import { until } from '../support/database.ts';
-import { isAlive, IsolatesKit, type Mode, type Place } from './isolates-kit.ts';
+import { isAlive, IsolatesKit, type Mode, type RanIn } from './isolates-kit.ts';
 
 let kit: IsolatesKit;
 let worker: CliProcess | undefined;
@@ -18,11 +18,11 @@ afterAll(async () => {
   await kit.dispose();
 });
 
-const run = async (mode: Mode, deed: string): Promise<Place> =>
-  await (await kit.push<Place>(mode, { deed })).result();
+const run = async (mode: Mode, deed: string): Promise<RanIn> =>
+  await (await kit.push<RanIn>(mode, { deed })).result();
 
 describe('a worker process', () => {
-  it('that has had its tasks is replaced, and what it still runs comes to its end there', async () => {
+  it('that has run its number of tasks is replaced, and its running tasks finish in it', async () => {
     worker = kit.worker({ OUTLAST_WORKER_MAX_TASKS: '3' });
     const long = await kit.push(`inline`, { deed: 'waits' });
     const old = await kit.runnerOf(long.id);
@@ -34,7 +34,7 @@ describe('a worker process', () => {
       return pid !== old && pid;
     });
     expect(next).not.toBe(old);
-    // The old one is there for its long task, and is not hurried.
+    // The old process stays for its long task, and is not stopped early.
     expect(isAlive(old)).toBe(true);
     expect(await long.state()).toBe('running');
     expect((await worker.stop()).code).toBe(0);
@@ -44,7 +44,7 @@ describe('a worker process', () => {
     expect(rows[0]).toEqual({ epoch: '1', crashes: 0, failures: 0 });
   });
 
-  it('that has grown too large is replaced, and loses nothing', async () => {
+  it('that uses too much memory is replaced, and loses nothing', async () => {
     worker = kit.worker({ OUTLAST_WORKER_MAX_MEMORY_MB: '300' });
     const pids = new Set<number>();
     await until(async () => {
@@ -57,7 +57,7 @@ describe('a worker process', () => {
     expect(rows[0]?.n).toBe('0');
   });
 
-  it('replaces a process of its handlers that has grown too large, and stays', async () => {
+  it('replaces a handler process that uses too much memory, and stays itself', async () => {
     worker = kit.worker({ OUTLAST_WORKER_MAX_MEMORY_MB: '400' });
     const { pid: home } = await run('inline', 'where');
     const pids = new Set<number>();
@@ -71,16 +71,13 @@ describe('a worker process', () => {
   });
 });
 
-describe('three seconds of computing', () => {
+describe('three seconds of computing under a lease of one', () => {
   const lease = { OUTLAST_WORKER_LEASE: '1s', OUTLAST_WORKER_BEAT: '200ms' };
 
-  it.each(['inline', 'thread', 'process'] as const)(
-    'under a lease of one are no death: %s',
-    async mode => {
-      worker = kit.worker(lease);
-      const sent = await kit.push(mode, { deed: 'busy', ms: 3_000 });
-      expect(await sent.result()).toEqual({ epoch: 1, resurrections: 0 });
-      expect(worker.stderr).not.toContain('worker:lost');
-    },
-  );
+  it.each(['inline', 'thread', 'process'] as const)('do not count as a death: %s', async mode => {
+    worker = kit.worker(lease);
+    const sent = await kit.push(mode, { deed: 'busy', ms: 3_000 });
+    expect(await sent.result()).toEqual({ epoch: 1, resurrections: 0 });
+    expect(worker.stderr).not.toContain('worker:lost');
+  });
 });

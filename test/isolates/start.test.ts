@@ -30,9 +30,9 @@ const CONFIG = `
   import { defineConfig } from 'outlast';
   export default defineConfig({ tasks: ['./handlers.mjs'] });`;
 
-describe('a handler that is no export', () => {
+describe('a handler that is not exported', () => {
   it.each(['thread', 'process'] as const)(
-    'cannot run in a %s, and the start says so',
+    'cannot run in a %s, and the start reports it',
     async mode => {
       const outlast = createOutlast({ database: database.url });
       const handler = outlast.handler(task('start.hidden'), { mode, run: () => undefined });
@@ -67,7 +67,7 @@ describe('a module that a thread cannot load', () => {
 });
 
 describe('a project in TypeScript that needs jiti', () => {
-  it('has its handlers loaded the same way in threads and processes', async () => {
+  it('loads its handlers the same way in threads and processes', async () => {
     const made = project({
       'outlast.config.ts': `
         import { defineConfig } from 'outlast';
@@ -92,7 +92,7 @@ describe('a project in TypeScript that needs jiti', () => {
   });
 });
 
-/** A process of the user, with a worker in it. */
+/** A process of the user that contains a worker. */
 const MAIN = `
   import { startRelay, startWorker } from 'outlast';
   import { outlast, inThread, inProcess } from './handlers.mjs';

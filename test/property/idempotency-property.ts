@@ -19,7 +19,7 @@ type Command =
       readonly epoch: number;
       readonly run: number;
       readonly input: number;
-      /** Whose place is taken; null: nobody's. */
+      /** The holder that is replaced; null: none. */
       readonly instead: { readonly task: number; readonly epoch: number } | null;
     }
   | ({ readonly kind: 'complete' | 'free' | 'forget' } & By)
@@ -47,17 +47,17 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ kind: fc.constant('wait') }) },
 );
 
-const inOrder = (places: readonly number[]): string => places.toSorted((a, b) => a - b).join();
+const inOrder = (numbers: readonly number[]): string => numbers.toSorted((a, b) => a - b).join();
 
 const isSame = (a: By, b: By): boolean =>
   a.task === b.task && a.epoch === b.epoch && a.run === b.run;
 
-/** One key as its diagram tells it: at most one owner, and of a result only its own time takes it away. */
+/** One key as its diagram describes it: at most one owner, and a result ends only when it expires. */
 class KeyModel {
   #row: (By & { isDone: boolean; input: number; result: string }) | null = null;
-  /** The task that took it when it was new. */
+  /** The task that acquired it when it was new. */
   #origin: number | null = null;
-  /** Whoever freed it: its origin is remembered meanwhile. */
+  /** The task that freed it: its origin is remembered meanwhile. */
   #freedBy: By | null = null;
   readonly waiters: Set<number> = new Set();
 
@@ -123,7 +123,7 @@ class KeyModel {
   }
 }
 
-/** Random commands on one key, against any store: every answer must be the model's. */
+/** Random commands on one key, against any store: every answer must be that of the model. */
 export function describeIdempotencyProperty(
   name: string,
   makeFixture: () => Promise<IdempotencyFixture>,
@@ -166,7 +166,7 @@ function expectedOf(model: KeyModel, command: Command, result: string): string {
   }
 }
 
-/** Says what a store answered, in the model's words. */
+/** Translates the answer of a store into the words of the model. */
 class KeyDriver {
   readonly #fixture: IdempotencyFixture;
   readonly #key: string = unique('key');

@@ -17,7 +17,7 @@ interface ModelTask {
 }
 
 /**
- * The ledger as its state diagram tells it, small enough to be read in one go. Waiting tasks are due now or never
+ * The ledger as its state diagram describes it, small enough to be read in one go. Waiting tasks are due now or never
  * within a test; messages and waiting tasks of a run all have the same bytes.
  */
 export class LedgerModel {
@@ -50,13 +50,13 @@ export class LedgerModel {
     task.worker = worker;
   }
 
-  /** A crash of the run alone is settled by the step of a failure, and counted apart. */
+  /** A crash of the run alone is settled by the failure step, and counted separately. */
   settle(ref: RunRef, how: Settling | 'crash', next: State): StepStatus {
     const step = how === 'crash' ? 'fail' : how;
     const task = this.tasks.get(ref.id);
     if (task === undefined) return 'absent';
     if (!this.#owns(task, ref)) {
-      // By its run alone: the epoch may have been lifted since.
+      // By its run token alone: the epoch may have been raised since.
       const isRepeat = task.settled?.run === ref.run && task.settled.step === step;
       return isRepeat ? 'ok' : 'stale';
     }
@@ -87,12 +87,12 @@ export class LedgerModel {
     return 'ok';
   }
 
-  /** Nothing begins under it any more. What it ran may still be settled until somebody brings it back. */
+  /** Nothing begins under it any more. Its runs may still be settled until they are reaped. */
   condemn(worker: string): void {
     this.#open.delete(worker);
   }
 
-  /** What runs under nobody returns. */
+  /** Tasks without an open owner return. */
   reap(): string[] {
     const lost = [...this.tasks.values()].filter(
       task => task.state === 'running' && !this.#open.has(task.worker),

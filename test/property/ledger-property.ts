@@ -11,7 +11,7 @@ const WORKERS = 3;
 /** The model knows no budgets. */
 const ENDLESS = { suspects: 9, crashBudgets: { '*': 1_000 } } as const;
 
-/** One step somebody takes. Numbers choose among what is there when the step is taken. */
+/** One step of a random process. Numbers choose among what exists when the step is taken. */
 export type Command =
   | {
       readonly kind:
@@ -39,7 +39,7 @@ export type Command =
       readonly at: number;
       readonly times: number;
       readonly next: 'waiting' | 'later' | 'dead';
-      /** The run took its own room with it. It is due as before, so never later. */
+      /** The run crashed with its isolate. It is due as before, so never later. */
       readonly isCrash: boolean;
     }
   | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number }
@@ -118,7 +118,7 @@ class Pair {
   readonly #queue: string = unique('queue');
   readonly #envelopes: readonly Envelope[] = makeEnvelopes(TASKS, { queue: this.#queue });
   readonly #workers: string[] = [];
-  /** Every run that ever was: also those that own nothing any more try to settle. */
+  /** Every run that ever was: runs that own nothing any more try to settle, too. */
   readonly #runs: RunRef[] = [];
   readonly #committedBy = new Map<string, Set<string>>();
   readonly #epochs = new Map<string, number>();
@@ -164,7 +164,7 @@ class Pair {
     }
   }
 
-  /** What people see of the tasks is what the model says. */
+  /** The read model shows the tasks as the model has them. */
   async compare(): Promise<void> {
     for (const { id } of this.#envelopes) {
       const task = this.#model.tasks.get(id);
@@ -242,7 +242,7 @@ class Pair {
     await this.#driver.ledger.park([{ envelope, delayMs: isDue ? 0 : HOUR }]);
   }
 
-  /** Of the runs there ever were, or of a task nobody knows. */
+  /** One of the runs there ever were, or a run of an unknown task. */
   #ref(n: number): RunRef {
     return (
       this.#runs[n % (this.#runs.length + 1)] ?? {
@@ -359,7 +359,7 @@ function nextState(command: SettleCommand): 'done' | 'waiting' | 'later' | 'dead
   }
 }
 
-/** Random commands, against any ledger: every answer and every state must be the model's. */
+/** Random commands, against any ledger: every answer and every state must be that of the model. */
 export function describeLedgerProperty(
   name: string,
   makeFixture: MakeLedgerFixture,

@@ -1,13 +1,13 @@
-/** An element in somebody's hands. Who takes the same element again has another grip on it, and the old one is nothing. */
+/** A message that a consumer holds. Taking it again gives another grip, and the old one is void. */
 export interface Held {
   readonly id: string;
   readonly place: number;
   readonly grip: number;
 }
 
-/** What a Redis broker must do, in arrays. The next element to be taken from a list stands first. */
+/** What a Redis broker must do, in arrays. The next message to be taken from a list is the first. */
 export class RedisBrokerModel {
-  /** By queue, then by place. */
+  /** By queue, then by position. */
   readonly lists: string[][][];
   /** By queue, then by consumer: what it holds, in the order of taking. */
   readonly held: Held[][][];
@@ -58,21 +58,21 @@ export class RedisBrokerModel {
     this.ack(consumer, grips);
   }
 
-  /** Everything a consumer holds of a queue returns, and its lease ends. */
+  /** Everything that a consumer holds of a queue returns, and its lease ends. */
   release(queue: number, consumer: number): void {
     const grips = (this.held[queue]?.[consumer] ?? []).map(({ grip }) => grip);
     this.giveBack(consumer, grips);
     this.lapsed[queue]?.delete(consumer);
   }
 
-  /** Only who holds something has a lease that can end. */
+  /** Only a consumer that holds messages has a lease that can end. */
   lapse(consumer: number): void {
     for (const [queue, consumers] of this.held.entries()) {
       if ((consumers[consumer] ?? []).length > 0) this.lapsed[queue]?.add(consumer);
     }
   }
 
-  /** A beat renews every lease of the consumer and gives back what it does not know of. */
+  /** A heartbeat renews every lease of the consumer and gives back messages that it does not know. */
   beat(consumer: number, known: ReadonlySet<number>): void {
     for (const consumers of this.held) {
       const grips = (consumers[consumer] ?? []).map(({ grip }) => grip);

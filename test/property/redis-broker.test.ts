@@ -64,12 +64,12 @@ beforeAll(async () => {
 });
 afterAll(() => redis.close());
 
-/** A consumer whose replies can be lost: the script has run, and nobody here knows. */
+/** A consumer whose replies can be lost: the script has run, and the consumer does not know. */
 class Consumer {
   readonly name = unique('consumer');
   readonly hold: RedisHold;
   readonly broker: RedisBroker;
-  /** What it was given and has not let go, as far as it knows. */
+  /** What it took and has not acknowledged, as far as it knows. */
   readonly has = new Map<string, Delivery>();
   /** The model's name for each of these. */
   readonly grips = new Map<Delivery, number>();
@@ -104,7 +104,7 @@ class Consumer {
   }
 }
 
-/** Names that sort as their numbers do, because leases that ended together are looked at in the order of names. */
+/** Names that sort like their numbers, because leases that ended together are handled in the order of names. */
 class World {
   readonly names = Array.from({ length: QUEUES }, () => unique('queue'));
   readonly consumers = Array.from({ length: CONSUMERS }, () => new Consumer()).sort((a, b) =>
@@ -161,7 +161,7 @@ class World {
     }
   }
 
-  /** Also what it was given long ago, and others have by now: its acknowledgements must do nothing. */
+  /** Also messages that it took long ago and that other consumers have by now: its acknowledgements must do nothing. */
   async #letGo(command: Extract<Command, { readonly picks: readonly number[] }>): Promise<void> {
     const { broker, has, grips } = this.#consumer(command.consumer);
     const all = [...has.values()];
@@ -179,7 +179,7 @@ class World {
     }
   }
 
-  /** Every element is where the model says, and nowhere else. */
+  /** Every message is where the model has it, and nowhere else. */
   async check(): Promise<void> {
     for (const [index, name] of this.names.entries()) {
       const { lists, heldPrefix } = queueKeys(name, false);
@@ -195,7 +195,7 @@ class World {
     }
   }
 
-  /** Without the model: every id that nobody acknowledged is in one place, and no id is in two. */
+  /** Without the model: every unacknowledged id exists exactly once. */
   async count(): Promise<ReadonlyMap<string, number>> {
     const counts = new Map<string, number>();
     const add = (element: Buffer): void => {
@@ -215,7 +215,7 @@ class World {
     return counts;
   }
 
-  /** What one consumer does by itself, while others do the same: nobody waits for anybody. */
+  /** What one consumer does by itself, while others do the same without waiting for each other. */
   async act(command: Command, published: string[], acked: Set<string>): Promise<void> {
     const at = 'consumer' in command ? command.consumer : 0;
     const { broker, hold, has, name } = this.#consumer(at);
@@ -273,7 +273,7 @@ const elementId = (element: Buffer): string =>
   (JSON.parse(element.toString()) as { headers: { id: string } }).headers.id;
 
 describe('a Redis broker, against a model', () => {
-  it('has every element in a list or in one consumer’s hands, whoever dies or hears nothing', async () => {
+  it('has every message in a list or at one consumer, even with dead consumers and lost replies', async () => {
     const commands = fc.array(commandArbitrary, { maxLength: 40, size: 'max' });
     await fc.assert(
       fc.asyncProperty(commands, async steps => {
@@ -288,7 +288,7 @@ describe('a Redis broker, against a model', () => {
     );
   });
 
-  it('loses and doubles nothing when everybody acts at once', async () => {
+  it('loses and duplicates nothing when all consumers act at once', async () => {
     const round = fc.array(commandArbitrary, { minLength: 2, maxLength: 12, size: 'max' });
     const rounds = fc.array(round, { minLength: 1, maxLength: 8, size: 'max' });
     await fc.assert(

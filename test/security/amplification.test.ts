@@ -61,13 +61,13 @@ const BOMBS: readonly (readonly [string, string])[] = [
   ],
 ];
 
-describe('a message that asks for more than it is', () => {
-  it.each(BOMBS)('is refused before anything of it is made: %s', (_, embed) => {
+describe('a message with too many follow-ups', () => {
+  it.each(BOMBS)('is refused before any follow-up is created: %s', (_, embed) => {
     expect(() => checkFollowUps(arriving(embed))).toThrow(TOO_LARGE);
   });
 
   it.each(BOMBS)(
-    'is a dead letter that says so, runs nothing and sends nothing: %s',
+    'is a dead letter with that reason, runs nothing and sends nothing: %s',
     async (_, embed) => {
       const { time, published, arrive, inState, handled } = queueWorker();
       await arrive([
@@ -80,7 +80,7 @@ describe('a message that asks for more than it is', () => {
     },
   );
 
-  it('is answered, where its sender waits, and sends no error links of its own', async () => {
+  it('is answered where its sender waits, and sends no error links', async () => {
     const many = list(10_001, sig());
     const embed = `{"callbacks":null,"errbacks":${many},"chain":null,"chord":null}`;
     const envelope = arriving(embed, '{"replyTo":"r"}');
@@ -93,14 +93,14 @@ it.each([
   ['groups', nested(40, group)],
   ['chains', nested(40, chain)],
   ['chords', nested(40, tasks => chord(tasks, sig()))],
-])('%s in one another have an end, before anything of them is made', (_, text) => {
+])('nested %s are bounded before any task is created', (_, text) => {
   expect(() => weighSignature(text, 0)).toThrow(TOO_LARGE);
 });
 
 describe('a result that would be copied too often', () => {
   const embed = links(list(100, sig()));
 
-  it('is refused before anything of it is made', () => {
+  it('is refused before any copy is created', () => {
     const result = JSON.stringify('A'.repeat(400_000));
     expect(() => afterDone(arriving(embed), result, DEPS)).toThrow(TOO_LARGE);
   });
@@ -113,13 +113,13 @@ describe('a result that would be copied too often', () => {
     expect(published).toEqual([]);
   });
 
-  it('does not count where nobody takes it', () => {
+  it('does not count where the links are immutable', () => {
     const immutable = links(list(100, '{"task":"x","immutable":true}'));
     const result = JSON.stringify('A'.repeat(400_000));
     expect(afterDone(arriving(immutable), result, DEPS)).toHaveLength(100);
   });
 
-  it('is not given to the body of a chord that stands for many tasks', () => {
+  it('is not passed to a chord body that consists of many tasks', () => {
     const part = { groupId: 'g', index: 0, size: 50, taskId: 't', result: '1' };
     const parent = { id: 't', rootId: 't', queue: 'q', deadlineMs: null };
     const entry = { key: 'k', part, body: group(list(100, sig())), parent };
@@ -130,7 +130,7 @@ describe('a result that would be copied too often', () => {
   });
 });
 
-describe('a workflow of the usual kind', () => {
+describe('an ordinary workflow', () => {
   it.each([
     ['ten thousand tasks', links(`[${group(list(10_000, sig()))}]`), 10_000],
     ['a chord of two thousand', links(`[${chord(list(2_000, sig()), sig(1_000))}]`), 2_000],

@@ -31,7 +31,7 @@ function setup(...files: string[]): string {
 }
 
 const CONFIG = 'outlast.config.mjs';
-/** Files can be given away by root only. */
+/** Only root can change the owner of a file. */
 const isRoot = process.geteuid?.() === 0;
 const [MALLORY, NODE] = [12_345, 1_000];
 const as = (uid: number): void => void vi.spyOn(process, 'geteuid').mockReturnValue(uid);
@@ -42,7 +42,7 @@ describe('the search for a config file', () => {
   it.each([
     ['a package', 'home/app/package.json'],
     ['a repository', 'home/app/.git'],
-  ])('ends at %s: a file that was planted above is not looked at', (_what, marker) => {
+  ])('ends at %s: a file planted above it is ignored', (_what, marker) => {
     const folder = setup(CONFIG, `home/${CONFIG}`, marker, 'home/app/src/x');
     expect(findConfig(join(folder, 'home/app/src'))).toBeNull();
     expect(findConfig(join(folder, 'home/app'))).toBeNull();
@@ -54,18 +54,21 @@ describe('the search for a config file', () => {
     expect(findConfig(folder)).toBe(join(folder, CONFIG));
   });
 
-  it.each(['.git', 'pnpm-workspace.yaml'])('passes a package within a workspace: %s', marker => {
-    const folder = setup(CONFIG, marker, 'packages/api/package.json', 'packages/api/src/x');
-    expect(findConfig(join(folder, 'packages/api/src'))).toBe(join(folder, CONFIG));
-  });
+  it.each(['.git', 'pnpm-workspace.yaml'])(
+    'continues above a package inside a workspace: %s',
+    marker => {
+      const folder = setup(CONFIG, marker, 'packages/api/package.json', 'packages/api/src/x');
+      expect(findConfig(join(folder, 'packages/api/src'))).toBe(join(folder, CONFIG));
+    },
+  );
 
-  it('passes a package of npm workspaces', () => {
+  it('continues above a package of npm workspaces', () => {
     const folder = setup(CONFIG, 'packages/api/package.json');
     writeFileSync(join(folder, 'package.json'), '{"workspaces": ["packages/*"]}');
     expect(findConfig(join(folder, 'packages/api'))).toBe(join(folder, CONFIG));
   });
 
-  it('does not climb into a folder in which every user may put files', () => {
+  it('does not enter a folder that every user may write to', () => {
     const folder = setup(CONFIG, '.git', 'app/x');
     chmodSync(folder, 0o1777);
     expect(findConfig(join(folder, 'app'))).toBeNull();
@@ -88,7 +91,7 @@ describe('a config file that was found', () => {
     expect(findConfig(folder)).toBe(join(folder, CONFIG));
   });
 
-  it.runIf(isRoot)('is refused when another user has written it, and says what to do', () => {
+  it.runIf(isRoot)('is refused when it belongs to another user, with a hint', () => {
     const folder = setup(CONFIG, 'package.json', 'src/x');
     give(MALLORY, join(folder, CONFIG));
     for (const cwd of [folder, join(folder, 'src')]) {
@@ -104,20 +107,20 @@ describe('a config file that was found', () => {
     expect(() => findConfig(folder)).toThrow(/another user/);
   });
 
-  it.runIf(isRoot)('is refused behind a link of another user', () => {
+  it.runIf(isRoot)('is refused behind a symbolic link of another user', () => {
     const folder = setup(`real/${CONFIG}`);
     symlinkSync(join(folder, 'real', CONFIG), join(folder, CONFIG));
     lchownSync(join(folder, CONFIG), MALLORY, MALLORY);
     expect(() => findConfig(folder)).toThrow(/another user/);
   });
 
-  it.runIf(isRoot)('may be root’s, in an image that runs as node', () => {
+  it.runIf(isRoot)('may belong to root, in an image that runs as node', () => {
     const folder = setup(CONFIG);
     as(NODE);
     expect(findConfig(folder)).toBe(join(folder, CONFIG));
   });
 
-  it.runIf(isRoot)('may be node’s where its folder is, in an image that runs as root', () => {
+  it.runIf(isRoot)('may belong to the owner of its folder, in an image that runs as root', () => {
     const folder = setup(CONFIG);
     give(NODE, folder, join(folder, CONFIG));
     expect(findConfig(folder)).toBe(join(folder, CONFIG));
@@ -128,8 +131,8 @@ describe('a config file that was found', () => {
   });
 });
 
-describe('where files have no owners', () => {
-  it('nothing is compared', () => {
+describe('on a system without file owners', () => {
+  it('no owner is compared', () => {
     const folder = setup(CONFIG);
     chmodSync(join(folder, CONFIG), 0o666);
     const { geteuid } = process;

@@ -39,7 +39,7 @@ const bodyOf = (links: readonly object[]): Buffer =>
     JSON.stringify([[], {}, { callbacks: links, errbacks: null, chain: null, chord: null }]),
   );
 
-/** A worker of a queue of its own, and a resurrector, with what a sender may do about them. */
+/** A worker of its own queue, and a resurrector, with what a sender may do to them. */
 async function setup(broker: string) {
   const queue = unique('victim');
   const name = unique('task');
@@ -63,7 +63,7 @@ async function setup(broker: string) {
 }
 
 describe('on RabbitMQ', () => {
-  /** As a user who may write to this queue and to nothing else. */
+  /** As a user who may write only to this queue. */
   const put = async (
     queue: string,
     name: string,
@@ -84,7 +84,7 @@ describe('on RabbitMQ', () => {
     return id;
   };
 
-  it('a message reaches neither exchanges nor queues of others, and its task is done all the same', async () => {
+  it('a message reaches no foreign exchange or queue, and its task is still done', async () => {
     const { queue, name, state, letters } = await setup(rabbitmqUrl());
     const [events, inbox, rpc] = [unique('events'), unique('inbox'), unique('rpc')];
     await rabbit.with(async channel => {
@@ -113,7 +113,7 @@ describe('on RabbitMQ', () => {
     });
   });
 
-  it('a message has no queue declared, and sends to none that no worker has declared', async () => {
+  it('a message declares no queue, and sends to no queue that no worker has declared', async () => {
     const { queue, name, state } = await setup(rabbitmqUrl());
     const [foreign, ofCelery] = [unique('foreign'), unique('celery')];
     await rabbit.with(async channel => {
@@ -166,7 +166,7 @@ describe('on Redis', () => {
     return id;
   };
 
-  it('a message reaches no key but queues that somebody has declared', async () => {
+  it('a message writes only to declared queues', async () => {
     const { queue, name, state, letters } = await setup(redisUrl());
     const [jobs, config, ofCelery] = [unique('app:jobs'), unique('app:config'), unique('celery')];
     await redis.command('set', config, 'secret');
@@ -193,7 +193,7 @@ describe('on Redis', () => {
     await redis.command('del', jobs, config, ofCelery, bindingKey(ofCelery));
   });
 
-  it('keys that are no lists, though somebody has bound them, do not stop those who count messages', async () => {
+  it('keys that are bound but are not lists do not stop the counting of messages', async () => {
     const [text, set, queue] = [unique('text'), unique('set'), unique('queue')];
     await redis.command('set', text, 'x');
     await redis.command('sadd', bindingKey(text), ownBinding(text));
@@ -241,7 +241,7 @@ describe('the rules', () => {
     expect(rules.judgeReply(replyTo).kind).toBe(kind);
   });
 
-  it('take no longer for a glob of many stars', () => {
+  it('match a glob of many stars in linear time', () => {
     const many = new Destinations({ queues: [], allowed: [`${'*a'.repeat(100)}b`] });
     const envelope = makeEnvelope({ queue: 'a'.repeat(255) });
     expect(many.judge(envelope).kind).toBe('existing');

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { createOutlast, startRelay, task, unchecked } from '../../dist/index.js';
 import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { PATIENT } from './intruder.ts';
 
 const SECRET = 'c0ffee42'.repeat(8);
 
@@ -60,14 +61,14 @@ async function setup(isolateKeys: 'on' | 'off') {
     const handle = await outlast.push(
       task(`keys.${mode}`, { queue: 'keys', result: unchecked<unknown>() }),
     );
-    return { id: handle.id, result: await handle.result() };
+    return { id: handle.id, result: await handle.result(PATIENT) };
   };
   const sent = task('keys.sent', { queue: 'keys', result: unchecked<unknown>() });
-  return { run, sentBy: (id: string) => outlast.find(sent, `${id}-sent`).result() };
+  return { run, sentBy: (id: string) => outlast.find(sent, `${id}-sent`).result(PATIENT) };
 }
 
 describe('a handler', () => {
-  it('finds no signing key in its environment, nor does what it starts; inline it sends signed tasks', async () => {
+  it('has no signing key in its environment, nor have its child processes; inline it sends signed tasks', async () => {
     const { run, sentBy } = await setup('off');
     const { id, result } = await run('inline');
     expect(result).toEqual({ hasKey: false, sending: 'sent' });
@@ -77,7 +78,7 @@ describe('a handler', () => {
       expect((await run(mode)).result, mode).toEqual(withheld);
   });
 
-  it('of a thread or process of its own sends where its worker hands it the keys', async () => {
+  it('in its own thread or process sends where its worker passes it the keys', async () => {
     const { run, sentBy } = await setup('on');
     for (const mode of ['thread', 'process']) {
       const { id, result } = await run(mode);

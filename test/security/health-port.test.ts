@@ -9,7 +9,7 @@ import { BAD_REQUESTS } from './corpus/requests.ts';
 
 const HEALTH = { alive: true, ready: true, details: { queue_depth: 7 } };
 const BARE = { alive: true, ready: true };
-/** An address of this machine that others can reach; none where there is no network. */
+/** An address of this machine that others can reach; undefined without a network. */
 const outside = Object.values(networkInterfaces())
   .flatMap(list => list ?? [])
   .find(({ internal, family }) => !internal && family === 'IPv4')?.address;
@@ -47,7 +47,7 @@ async function setup(host = '127.0.0.1') {
 }
 
 describe('the health port', () => {
-  it('is on this machine only, unless another address is given', () => {
+  it('listens on this machine only, unless another address is configured', () => {
     const { worker, relay } = resolveConfig({ worker: { healthPort: 8080 } });
     expect([worker.healthHost, relay.healthHost]).toEqual(['127.0.0.1', '127.0.0.1']);
     const given = resolveConfig({}, { OUTLAST_WORKER_HEALTH_HOST: '0.0.0.0' });
@@ -62,21 +62,21 @@ describe('the health port', () => {
     expect(error.code).toBe('ECONNREFUSED');
   });
 
-  it('tells figures to this machine and the bare status to all others', async () => {
+  it('returns figures to this machine and only the status to all others', async () => {
     const { ask } = await setup('0.0.0.0');
     expect(await ask('Host: localhost\r\n')).toEqual({ ...BARE, queue_depth: 7 });
     expect(await ask('Host: evil.example\r\n')).toEqual(BARE);
     if (outside !== undefined) expect(await ask('Host: localhost\r\n', outside)).toEqual(BARE);
   });
 
-  it('holds few connections, and answers a probe among four hundred half requests', async () => {
+  it('limits its connections, and answers a probe among four hundred partial requests', async () => {
     const { open, ask, connections } = await setup();
     for (let i = 0; i < 400; i++) await open('GET /ready HTTP/1.1\r\nX-A: ');
     expect(await ask('Host: localhost\r\n')).toMatchObject(BARE);
     expect(await connections()).toBeLessThanOrEqual(32);
   });
 
-  it('ends every connection that is no short request by itself', async () => {
+  it('closes every connection that is not a short request', async () => {
     const { open } = await setup();
     const ends = BAD_REQUESTS.map(async ([what, bytes]) => {
       const socket = await open(bytes);
@@ -87,7 +87,7 @@ describe('the health port', () => {
     expect(await Promise.all(ends)).toEqual(BAD_REQUESTS.map(([what]) => what));
   });
 
-  it('ends one that sends a letter now and then, and so is never silent', async () => {
+  it('closes a connection that sends one byte now and then', async () => {
     const { open } = await setup();
     const socket = await open('GET /ready HTTP/1.1\r\nX-A: ');
     const drip = setInterval(() => socket.write('x'), 100);

@@ -11,7 +11,7 @@ import { startRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { GOOD, HOSTILE, type HostileMessage } from './corpus/messages.ts';
 
-/** Below the largest of the corpus; what the others have fits. */
+/** Below the largest message of the corpus; all others fit. */
 const MAX_MESSAGE_BYTES = 2_000_000;
 
 let database: MigratedDatabase;
@@ -26,13 +26,13 @@ afterAll(async () => {
   await database.dispose();
 });
 
-/** A broker as somebody sees it who may publish to it. */
+/** A broker as seen by a client that may publish to it. */
 interface Entrance {
   readonly url: string;
   put(queue: string, messages: readonly HostileMessage[]): Promise<void>;
-  /** Messages that nobody has acknowledged. */
+  /** Unacknowledged messages. */
   left(queue: string): Promise<number>;
-  /** The longest value that the ledger keeps beside it: nothing of what was too large is among them. */
+  /** The longest value that the ledger stores for it: nothing of a too large message is among them. */
   longest(): Promise<number>;
 }
 
@@ -48,7 +48,7 @@ function onRabbit(): Promise<Entrance> {
         }
       });
     },
-    // What is held comes back when its consumer is gone; the worker is stopped by then.
+    // Held messages come back when their consumer is gone; the worker is stopped by then.
     left: async queue => (await rabbit.depth(queue)) ?? -1,
     longest: async () => {
       const text = 'select max(length(body) + length(options)) as longest from outlast_task';
@@ -99,7 +99,7 @@ function elementOf(queue: string, message: HostileMessage): object {
   };
 }
 
-/** A worker on the broker, the labels of what it ran, and how it is stopped. */
+/** A worker on the broker, the labels of the tasks it ran, and a function to stop it. */
 async function serve(broker: string, name: string, queue: string) {
   const outlast = createOutlast({
     database: database.url,
@@ -127,7 +127,7 @@ async function serve(broker: string, name: string, queue: string) {
   return { outlast, ran, stop };
 }
 
-/** What is said of each message that did not run, by its label. */
+/** The reason for each message that did not run, by its label. */
 async function lettersOf(outlast: Outlast): Promise<ReadonlyMap<string, DeadLetterDetails>> {
   const admin = createAdmin(outlast);
   const { items } = await admin.deadLetters.list({ limit: 500 });
@@ -145,7 +145,7 @@ describe.each([
   ['RabbitMQ', onRabbit],
   ['Redis', onRedis],
 ] as const)('hostile messages on %s', (_, enter) => {
-  it('each end as they should, nothing of them reaches further, and what comes after them runs', async () => {
+  it('each end as expected, reach nothing else, and the messages after them run', async () => {
     const entrance = await enter();
     const [queue, name] = [unique('hostile'), unique('hostile.task')];
     const cases = Object.entries(HOSTILE).map(

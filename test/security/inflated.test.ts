@@ -16,12 +16,12 @@ const plain = pythonMessage('some', 'one', { args: ['x'.repeat(12 * 2 ** 20)] })
 /** Kilobytes, and twelve megabytes when they are inflated. */
 const body = deflateSync(plain.body);
 
-interface Place {
+interface Opened {
   readonly broker: Broker;
   readonly intruder: Intruder;
 }
 
-async function onRabbit(queue: string): Promise<Place> {
+async function onRabbit(queue: string): Promise<Opened> {
   const inspector = await RabbitInspector.connect();
   const broker = rabbitBroker(rabbitmqUrl(), { prefetch: MESSAGES });
   const intruder = await rabbitIntruder();
@@ -35,7 +35,7 @@ async function onRabbit(queue: string): Promise<Place> {
   return { broker, intruder };
 }
 
-async function onRedis(): Promise<Place> {
+async function onRedis(): Promise<Opened> {
   const { broker } = await openTestBroker(redisUrl());
   const intruder = await redisIntruder();
   onTestFinished(async () => {
@@ -49,7 +49,7 @@ describe.each([
   ['RabbitMQ', onRabbit],
   ['Redis', onRedis],
 ])('small messages on %s that are large when inflated', (_, open) => {
-  it('are handed out no more at once than fits, and all of them in the end', async () => {
+  it('are delivered in batches that fit into memory, and all of them in the end', async () => {
     const queue = unique('inflated');
     const { broker, intruder } = await open(queue);
     for (let n = 0; n < MESSAGES; n++) {

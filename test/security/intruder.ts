@@ -3,7 +3,10 @@ import amqp from 'amqplib';
 import { Redis } from 'ioredis';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
-/** A message as somebody writes it who may publish to a broker and has no key. */
+/** For results: on a very busy machine processes and threads take half a minute to start. */
+export const PATIENT = { timeout: '150s' } as const;
+
+/** A message of a client that may publish to a broker and has no key. */
 export interface RawMessage {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly properties: Readonly<Record<string, unknown>>;

@@ -22,12 +22,12 @@ describe('a URL', () => {
     expect(maskUrl(url)).not.toMatch(SECRET);
   });
 
-  it.each(SHOWN_URLS)('shows what people know it by: %s', (url, shown) => {
+  it.each(SHOWN_URLS)('keeps the parts that identify it: %s', (url, shown) => {
     expect(maskUrl(url)).toBe(shown);
     expect(maskUrl(shown)).toBe(shown);
   });
 
-  it.each(SECRET_URLS)('shows none in the middle of a text: %s', url => {
+  it.each(SECRET_URLS)('shows none inside a text: %s', url => {
     const isUrl = url.includes('://') || /\bpassword=/.test(url);
     if (!isUrl) return;
     for (const text of [
@@ -39,7 +39,7 @@ describe('a URL', () => {
       expect(maskSecrets(text)).not.toMatch(SECRET);
   });
 
-  it('shows none in errors, logs, records of tasks and the report of the doctor', async () => {
+  it('shows none in errors, logs, task records and the report of the doctor', async () => {
     for (const url of SECRET_URLS.filter(one => one.includes('://'))) {
       const driver = Object.assign(new Error(`Invalid URL: ${url}`), { input: url });
       const wrapped = outlastError('ERR_STORE_UNAVAILABLE', {
@@ -62,7 +62,7 @@ describe('a URL', () => {
     }
   });
 
-  it('shows none in the settings, nor in what is said about one that is refused', () => {
+  it('shows none in the settings, nor in the error about a refused one', () => {
     let refusals = 0;
     const look = (config: object): void => {
       try {
@@ -94,16 +94,16 @@ describe('an unescaped separator in a password', () => {
     'postgres://app:12/MARKER@h/db',
     'postgres://app:12#MARKER@h/db',
     'mysql://do/main:MARKER@h/db',
-  ])('is refused before a driver takes a piece of it for a host or a database: %s', database => {
+  ])('is refused before a driver reads a part of it as a host or database: %s', database => {
     const broker = 'redis://h';
     expect(() => resolveConfig({ database, broker })).toThrow(/has an @ behind its host/);
   });
 
-  it('is refused in the URL of a RabbitMQ', () => {
+  it('is refused in the URL of RabbitMQ', () => {
     expect(() => resolveConfig({ broker: 'amqp://a:12/MARKER@h' })).toThrow(/@ behind its host/);
   });
 
-  it('leaves Azure’s user names alone', () => {
+  it('does not affect the user names of Azure', () => {
     const database = 'postgres://app@srv:pw@h.postgres.database.azure.com/db';
     expect(resolveConfig({ database }).settings['database']?.value).toBe(
       'postgres://app@srv:***@h.postgres.database.azure.com/db',
@@ -112,7 +112,7 @@ describe('an unescaped separator in a password', () => {
 });
 
 describe('a text', () => {
-  it('keeps paths of packages, web addresses and words that only sound secret', () => {
+  it('keeps package paths, web addresses and words that only sound secret', () => {
     for (const text of [
       'at file:///app/node_modules/@hono/node-server/dist/index.js:10:5',
       'see https://example.com/docs/@latest?page=2#part.',
@@ -121,7 +121,7 @@ describe('a text', () => {
       expect(maskSecrets(text)).toBe(text);
   });
 
-  it('shows no secret that is named beside its value', () => {
+  it('hides a secret that is named beside its value', () => {
     for (const text of [
       'host=db password=MARKER',
       '{"passphrase":"MARKER"}',
@@ -131,8 +131,8 @@ describe('a text', () => {
       expect(maskSecrets(text)).not.toMatch(SECRET);
   });
 
-  it('takes time in proportion to its length, whatever it holds', () => {
-    // Each of these would take minutes if a pattern looked at the rest of the text for every beginning.
+  it('is masked in linear time, whatever it contains', () => {
+    // Each of these would take minutes if a pattern scanned the rest of the text from every position.
     for (const piece of ['redis://x:y ', 'a.a.a.a', '://', 'https://h?key', 'password="', '@;x://'])
       expect(maskSecrets(`${piece.repeat(60_000)} ://`)).toContain('://');
   });

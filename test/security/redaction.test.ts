@@ -8,10 +8,10 @@ import { migratedDatabase, until, type MigratedDatabase } from '../support/datab
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
-/** A database of its own: the resurrector below buries what nobody has a handler for after a second. */
+/** A separate database: the resurrector below buries tasks without a handler after a second. */
 const ownRedis = (): string => redisUrl().replace(/\/\d+$/, '/11');
 
-/** In the input of every message below; nobody who looks may find it. */
+/** In the input of every message below; no reader may find it. */
 const SECRET = 'MARKER';
 
 interface Raw {
@@ -58,7 +58,7 @@ async function putOnRedis(queue: string, messages: readonly Raw[]): Promise<void
   }
 }
 
-/** As Python sends it: no copies for people, and a description of the arguments in the headers. */
+/** As Python sends it: without redacted copies, and with a description of the arguments in the headers. */
 const python = (name: string, kwargs: object, id = unique('py')): Raw => ({
   headers: { lang: 'py', task: name, id, kwargsrepr: JSON.stringify(kwargs) },
   body: Buffer.from(JSON.stringify([[], kwargs, {}])),
@@ -67,7 +67,7 @@ const python = (name: string, kwargs: object, id = unique('py')): Raw => ({
 const input = v.object({ email: v.pipe(v.string(), v.email()) });
 const card = { card: `${SECRET}-1` };
 
-/** What ends as a dead letter in each way there is, with the reason it is dead for. */
+/** Every way to become a dead letter, with its reason. */
 function casesOf(queue: string) {
   const once = { retry: { maxAttempts: 1 } };
   const strict = task(unique('strict'), { queue, input });
@@ -110,7 +110,7 @@ function casesOf(queue: string) {
   return { outlast, handlers, cases };
 }
 
-/** Runs the cases under a redactor, or without one, and gives all that people see of them. */
+/** Runs the cases with or without a redactor, and returns all that operators see of them. */
 async function seen(
   broker: string,
   put: typeof putOnRedis,
@@ -128,7 +128,7 @@ async function seen(
   const redact = () => ({ args: [], kwargs: { shown: 'redacted' } });
   const parts = { database: database.url, broker };
   const outlast = createOutlast({ ...parts, log, ...(isRedacted ? { redact } : {}) });
-  // Whoever looks may have no redactor: what is stored must do.
+  // The reader may have no redactor: what is stored must be redacted already.
   const looking = createOutlast(parts);
   const worker = await startWorker(outlast, {
     tasks: handlers,
@@ -169,20 +169,20 @@ async function seen(
 describe.each([
   ['RabbitMQ, and the ledger in PostgreSQL', rabbitmqUrl, putOnRabbit],
   ['Redis', ownRedis, putOnRedis],
-] as const)('messages without copies for people, on %s', (_, urlOf, put) => {
+] as const)('messages without redacted copies, on %s', (_, urlOf, put) => {
   it('are redacted before they are stored, and no schema or parser quotes them', async () => {
     const { letters, text } = await seen(urlOf(), put, true);
     expect(text).not.toContain(SECRET);
     expect(letters.every(({ isRedacted }) => isRedacted)).toBe(true);
     const bodies = letters.map(({ body }) => Buffer.from(body).toString());
     expect(bodies.filter(body => body.includes('"shown":"redacted"')).length).toBe(6);
-    // Where it is wrong stays, and so do the words of a handler.
+    // The path of the error stays, and so does the error text of a handler.
     const errors = letters.map(({ error }) => error).join('\n');
     expect(errors).toContain('a schema refused the value at `email`; what it said is hidden');
     expect(errors).toContain('declined');
   });
 
-  it('show what they are where nobody asked for a redactor', async () => {
+  it('are shown as they are where no redactor is configured', async () => {
     const { letters, text } = await seen(urlOf(), put, false);
     expect(letters.some(({ isRedacted }) => isRedacted)).toBe(false);
     for (const quote of [/but received \W+MARKER/, /Received \W+MARKER/, /MARKER-1/])
@@ -190,8 +190,8 @@ describe.each([
   });
 });
 
-describe('a letter that was stored without copies', () => {
-  it('is redacted for whoever looks with a redactor', async () => {
+describe('a dead letter that was stored without redacted copies', () => {
+  it('is redacted for a reader with a redactor', async () => {
     const queue = unique('bare');
     const name = unique('bare.task');
     const bare = createOutlast({ database: database.url });

@@ -12,7 +12,7 @@ import {
   type OutlastConfig,
 } from '../../dist/index.js';
 
-/** Workers of this process, as they call themselves. */
+/** Workers of this process, by their node names. */
 const NODES = ['', '-2', '-3'].map(nth => `outlast-${process.pid}${nth}@${hostname()}`);
 
 let database: MigratedDatabase;
@@ -22,7 +22,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.dispose());
 
-/** A worker, and somebody who may publish to its broker. */
+/** A worker, and a client that may publish to its broker. */
 async function setup(config: OutlastConfig) {
   const [own, foreign] = [unique('own'), unique('other-team')];
   const outlast = createOutlast({ database: database.url, broker: rabbitmqUrl(), ...config });
@@ -56,7 +56,7 @@ async function setup(config: OutlastConfig) {
       const request = {
         method,
         arguments: given,
-        // Other tests share the broker: only workers of this process are meant.
+        // Other tests share the broker: only workers of this process are addressed.
         destination: NODES,
         ticket: unique('ticket'),
         reply_to: { exchange: 'reply.celery.pidbox', routing_key: replies },
@@ -77,8 +77,8 @@ async function setup(config: OutlastConfig) {
   };
 }
 
-describe('a request of somebody who may publish to the broker', () => {
-  it('does not empty the queue of another team into our dead letters', async () => {
+describe('a control request by a client that may publish to the broker', () => {
+  it('does not move the queue of another team into our dead letters', async () => {
     const { ask, left, foreign, runs } = await setup({});
     expect(await ask('add_consumer', { queue: foreign })).toEqual({
       error: expect.stringMatching(`names ${foreign}`) as string,
@@ -87,7 +87,7 @@ describe('a request of somebody who may publish to the broker', () => {
     expect(await left()).toBe(1);
   });
 
-  it('steers nothing where tasks are signed, and is told so; questions are answered', async () => {
+  it('is refused with an error where tasks are signed; queries are answered', async () => {
     const { ask, runs } = await setup({ signingKeys: [`k:${'ab'.repeat(32)}`] });
     expect(await ask('shutdown')).toEqual({
       error: expect.stringMatching('shutdown is refused') as string,

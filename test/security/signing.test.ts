@@ -5,6 +5,7 @@ import { createAdmin, type DeadLetterDetails } from '../../dist/admin/index.js';
 import {
   createOutlast,
   startRelay,
+  startResurrector,
   startWorker,
   task,
   unchecked,
@@ -19,7 +20,13 @@ import { encodeMessage } from '../../src/wire/encode-message.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
-import { pythonMessage, rabbitIntruder, redisIntruder, type RawMessage } from './intruder.ts';
+import {
+  PATIENT,
+  pythonMessage,
+  rabbitIntruder,
+  redisIntruder,
+  type RawMessage,
+} from './intruder.ts';
 
 const SECRET = 'ab'.repeat(32);
 const HOUR = 3_600_000;
@@ -32,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.dispose());
 
-/** A message that somebody has seen: a holder of the key has sent it, at that time. */
+/** A message that an attacker has captured: the holder of a key sent it, at that time. */
 function captured(
   name: string,
   queue: string,
@@ -59,8 +66,8 @@ function captured(
 describe.each([
   ['RabbitMQ', () => ({ broker: rabbitmqUrl() }), rabbitIntruder],
   ['Redis', () => ({ broker: redisUrl() }), redisIntruder],
-] as const)('somebody who may write to the queues of %s and has no key', (_, broker, enter) => {
-  /** A worker that signs, with a protected queue and one that others send to. */
+] as const)('an attacker who may write to the queues of %s and has no key', (_, broker, enter) => {
+  /** A worker that signs, with a protected queue and one for other senders. */
   async function setup(config: OutlastConfig = {}) {
     const [protectedQueue, openQueue] = [unique('protected'), unique('open')];
     const ran: { readonly name: string; readonly id: string; readonly args: unknown }[] = [];
@@ -95,17 +102,20 @@ describe.each([
     const queues = [protectedQueue, openQueue];
     const worker = await startWorker(outlast, { tasks: handlers, queues, idleTime: '100ms' });
     const relay = await startRelay(outlast);
+    // Sends the follow-ups that a busy broker did not confirm in time.
+    const resurrector = await startResurrector(outlast);
     const intruder = await enter();
     onTestFinished(async () => {
       await intruder.close();
+      await resurrector.stop();
       await relay.stop();
       await worker.stop();
       await outlast.close();
     });
-    // The queues exist when something came through them.
+    // The queues exist once a task came through them.
     const first = await outlast.push(pay, { args: ['first'] });
-    await first.result();
-    await (await outlast.push(report, { args: ['first'] })).result();
+    await first.result(PATIENT);
+    await (await outlast.push(report, { args: ['first'] })).result(PATIENT);
     ran.length = 0;
     return {
       outlast,
@@ -117,21 +127,21 @@ describe.each([
       openQueue,
       ran,
       ranOf: (id: string) => ran.filter(one => one.id === id),
-      /** Everything that was put in before this has been answered. */
+      /** Everything that was sent before this has been answered. */
       settle: async () => {
-        await (await outlast.push(pay, { args: ['last'] })).result();
-        await (await outlast.push(report, { args: ['last'] })).result();
+        await (await outlast.push(pay, { args: ['last'] })).result(PATIENT);
+        await (await outlast.push(report, { args: ['last'] })).result(PATIENT);
       },
       letter: (name: string) => until(() => letterOf(outlast, name)),
     };
   }
 
-  it('cannot take the id of a signed task: the forged message is a letter beside it, and the signed one runs', async () => {
+  it('cannot take the id of a signed task: the forged message is a dead letter, and the signed one runs', async () => {
     const { intruder, pay, protectedQueue, letter, ranOf, outlast } = await setup();
     const { id, message } = captured(pay.name, protectedQueue);
     await intruder.put(protectedQueue, pythonMessage(pay.name, id, { args: ['forged'] }));
     await intruder.put(protectedQueue, message);
-    expect(await outlast.find(pay, id).result()).toBe(1);
+    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
     expect(ranOf(id)).toMatchObject([{ args: ['genuine'] }]);
     expect(await letter(pay.name)).toMatchObject({
       id: expect.stringMatching(new RegExp(`^${id}#`)) as string,
@@ -140,7 +150,7 @@ describe.each([
     });
   });
 
-  it('cannot change what was signed, and adds nothing that a handler sees', async () => {
+  it('cannot change signed fields, and adds nothing that a handler sees', async () => {
     const { intruder, pay, protectedQueue, ranOf, letter, outlast, settle } = await setup();
     const { id, message } = captured(pay.name, protectedQueue);
     const { headers, properties, body } = message;
@@ -157,7 +167,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch(/not one of the key k|eta or expires/);
     expect((await lettersOf(outlast, pay.name)).length).toBe(changes.length);
     await intruder.put(protectedQueue, message);
-    await outlast.find(pay, id).result();
+    await outlast.find(pay, id).result(PATIENT);
     expect(ranOf(id)).toHaveLength(1);
   });
 
@@ -169,7 +179,7 @@ describe.each([
     expect(ran).toEqual([]);
   });
 
-  it('cannot have a signed task run again when its record is forgotten; an operator can', async () => {
+  it('cannot replay a signed task after its record was pruned; an operator can', async () => {
     const { intruder, pay, protectedQueue, letter, ranOf, outlast } = await setup();
     const { id, message } = captured(pay.name, protectedQueue, {
       issuedMs: Date.now() - 13 * HOUR,
@@ -179,11 +189,11 @@ describe.each([
     expect(found.error).toMatch('was signed 13 h ago');
     expect(ranOf(id)).toEqual([]);
     expect(await createAdmin(outlast).deadLetters.retry(found.id)).toBe('ok');
-    expect(await outlast.find(pay, id).result()).toBe(1);
+    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
     expect(ranOf(id)).toHaveLength(1);
   });
 
-  it('gets no signature for what follows an unsigned task, however deep it is in there', async () => {
+  it('gets no signature for the follow-ups of an unsigned task, at any depth', async () => {
     const { intruder, pay, report, protectedQueue, openQueue, ran, letter, outlast, settle } =
       await setup();
     const link = {
@@ -216,13 +226,13 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch('not signed');
   });
 
-  it('runs on an open queue what that names, and nothing else; what our handler then sends is signed', async () => {
+  it('can run only the tasks that an open queue names; what our handler then sends is signed', async () => {
     const { intruder, pay, sends, openQueue, ranOf, letter, outlast } = await setup();
     await intruder.put(openQueue, pythonMessage(pay.name, unique('direct')));
     expect((await letter(pay.name)).error).toMatch(`does not name ${pay.name}`);
     const id = unique('sends');
     await intruder.put(openQueue, pythonMessage(sends.name, id));
-    expect(await outlast.find(pay, `${id}-sent`).result()).toBe(1);
+    expect(await outlast.find(pay, `${id}-sent`).result(PATIENT)).toBe(1);
     expect(ranOf(`${id}-sent`)).toMatchObject([{ args: ['ours'] }]);
   });
 });
@@ -254,7 +264,7 @@ describe('a signed task', () => {
     return { outlast, publishing, echo };
   }
 
-  /** As if it had been sent, and signed, long ago. */
+  /** As if it had been sent and signed long ago. */
   async function age(id: string, queue: string): Promise<void> {
     const { rows } = await database.pool.query<{ options: Buffer; digest: string }>(
       'select options, digest from outlast_outbox where task_id = $1',
@@ -277,8 +287,8 @@ describe('a signed task', () => {
   }
 
   it.each([
-    ['is signed anew by a relay with a key', [`k:${SECRET}`], 7],
-    ['is refused where its relay has none, and runs when it is brought back', [], null],
+    ['is signed again by a relay with a key', [`k:${SECRET}`], 7],
+    ['is refused where its relay has none, and runs when it is revived', [], null],
   ])('that has waited in the outbox for days %s', async (_, relayKeys, result) => {
     const { outlast, publishing, echo } = await setup(relayKeys);
     const { id } = await outlast.transaction(tx => outlast.send(tx, echo));
@@ -290,13 +300,26 @@ describe('a signed task', () => {
       expect(found.error).toMatch('was signed 72 h ago');
       await createAdmin(outlast).deadLetters.retry(found.id);
     }
-    expect(await outlast.find(echo, id).result()).toBe(7);
+    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
   });
 
-  it('is remembered for as long as a copy of it is accepted', async () => {
+  it('that was a moved dead letter is published under its original id when it is retried', async () => {
+    const { outlast, publishing, echo } = await setup([`k:${SECRET}`]);
+    const { id } = await outlast.transaction(tx => outlast.send(tx, echo));
+    await age(id, echo.contract.queue);
+    await database.pool.query('update outlast_outbox set task_id = $2 where task_id = $1', [
+      id,
+      `${id}#${'0a'.repeat(16)}`,
+    ]);
+    const relay = await startRelay(publishing);
+    onTestFinished(() => relay.stop());
+    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
+  });
+
+  it('is remembered as long as a copy of it is accepted', async () => {
     const { outlast, echo } = await setup([]);
     const { id } = await outlast.push(echo);
-    await outlast.find(echo, id).result();
+    await outlast.find(echo, id).result(PATIENT);
     const { rows } = await database.pool.query<{ hours: number }>(
       `select extract(epoch from keep_until - clock_timestamp())::float / 3600 as hours
        from outlast_task where id = $1`,

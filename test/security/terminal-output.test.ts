@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { createOutput } from '../../src/cli/output.ts';
 import { createLogger } from '../../src/telemetry/logger.ts';
 
-/** Ends the line, clears the screen (C0 and C1), turns the direction of writing, separates lines for some viewers. */
+/** Ends the line, clears the screen (C0 and C1), changes the writing direction, separates lines for some viewers. */
 const EVIL =
   'x\u001b[2J\u009b2J\u202eevil\u2066\u2028\u2029\u061c\u200f\ufeff\r\n12:00:00.000 error faked\n';
 const OBEYED =
@@ -19,14 +19,14 @@ function logged(json: boolean, fields: object, message: string): string {
 describe('a log line', () => {
   const fields = () => ({ name: EVIL, error: new Error(EVIL), [EVIL]: { deep: EVIL } });
 
-  it('is one line of JSON that a terminal shows as it is, and says the same', () => {
+  it('is one line of JSON without terminal control characters, and parses to the same values', () => {
     const out = logged(true, fields(), EVIL);
     expect(out).not.toMatch(OBEYED);
     expect(out.split('\n')).toHaveLength(2);
     expect(JSON.parse(out)).toMatchObject({ name: EVIL, message: EVIL, [EVIL]: { deep: EVIL } });
   });
 
-  it('is one line of text; the frames of its error are indented below', () => {
+  it('is one line of text, with the stack frames of its error indented below', () => {
     const out = logged(false, fields(), EVIL);
     expect(out).not.toMatch(OBEYED);
     const [first = '', ...frames] = out.trimEnd().split('\n');
@@ -35,7 +35,7 @@ describe('a log line', () => {
     for (const frame of frames) expect(frame).toMatch(/^ {4}at /);
   });
 
-  it('cannot be faked by a frame', () => {
+  it('cannot be faked by a stack frame', () => {
     const error = new Error('x');
     error.stack = `Error: x\n    at good (/app/a.js:1:1)\n12:00:00.000 error faked\n at \u009b2J\u202e`;
     expect(logged(false, { error }, 'm').trimEnd().split('\n').slice(1)).toEqual([
@@ -45,7 +45,7 @@ describe('a log line', () => {
   });
 });
 
-describe('a frame of the user’s own files', () => {
+describe('a stack frame of the user’s own files', () => {
   it('comes before those of packages, of Node and of Outlast', () => {
     const error = new Error('x');
     error.stack = [
@@ -60,8 +60,8 @@ describe('a frame of the user’s own files', () => {
   });
 });
 
-describe('what a command prints', () => {
-  it('has as many lines as it was given, in every form', () => {
+describe('the output of a command', () => {
+  it('has exactly the given number of lines, in every form', () => {
     let [stdout, stderr] = ['', ''];
     const output = createOutput(
       text => void (stdout += text),

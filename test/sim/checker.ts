@@ -1,6 +1,6 @@
-import type { EffectEntry } from '../../src/adapters/memory/memory-effects.ts';
-import type { SettleEntry } from '../../src/adapters/memory/memory-outbox-store.ts';
-import type { JournalEntry } from '../../src/adapters/memory/memory-record.ts';
+import type { EffectEntry } from '../memory/memory-effects.ts';
+import type { SettleEntry } from '../memory/memory-outbox-store.ts';
+import type { JournalEntry } from '../memory/memory-record.ts';
 
 const VIOLATIONS = [
   'lost',
@@ -29,7 +29,7 @@ export interface Violation {
   readonly what: string;
 }
 
-/** What the store's own order says of one task. */
+/** What the order of the store shows for one task. */
 interface TaskWord {
   maxEpoch: number;
   commits: number;

@@ -1,6 +1,6 @@
 import type { AdmissionPattern } from '../../src/config/admission.ts';
 import type { Checker } from './checker.ts';
-import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
+import type { MemoryLedger } from '../memory/memory-ledger.ts';
 
 /** The queue of which few may run at once. */
 const LIMITED = 'bulk';
@@ -17,8 +17,8 @@ interface Present {
 }
 
 /**
- * Counts handlers of the limited queue that run at the same time, beside the store that limits them. Who was killed or
- * lost his task counts as long as the ledger says that he runs it, and no longer.
+ * Counts handlers of the limited queue that run at the same time, beside the store that limits them. A process that was
+ * killed or lost its task counts only as long as the ledger shows it as running.
  */
 export class Crowd {
   readonly #present = new Set<Present>();

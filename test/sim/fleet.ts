@@ -23,7 +23,7 @@ import type { Truth } from './truth.ts';
 const ROLES = ['relay', 'worker', 'resurrector', 'supervisor'] as const;
 export type Role = (typeof ROLES)[number];
 
-/** A place in the fleet. Whoever dies in it is replaced, as an orchestrator does. */
+/** A position in the fleet. A process that dies in it is replaced, as by an orchestrator. */
 interface Slot {
   readonly role: Role;
   readonly index: number;
@@ -32,11 +32,11 @@ interface Slot {
   stop: AbortController;
 }
 
-/** No drain takes longer than this before somebody loses patience. */
+/** The longest drain before the process is killed. */
 const DRAIN_PATIENCE_MS = 15_000;
 
 /** All long-lived processes of a run: starts them, hurts them, replaces them. */
-/** Figures are for people; nobody looks here. */
+/** Statistics are for operators; the simulator does not read them. */
 const NO_FIGURES: RelayDeps['reads'] = {
   sample: async () => ({
     pending: 0,
@@ -76,7 +76,7 @@ export class Fleet {
     }
   }
 
-  /** Somebody who runs; workers are hit as often as all others together. */
+  /** A running process; workers are hit as often as all others together. */
   pick(): Slot | undefined {
     const running = this.#slots.filter(slot => slot.machine.process.isRunning);
     const workers = running.filter(slot => slot.role === 'worker');
@@ -112,7 +112,7 @@ export class Fleet {
     for (const slot of this.#slots) slot.machine.link?.cut();
   }
 
-  /** Whoever sleeps wakes up. */
+  /** Wakes all sleeping processes. */
   wake(): void {
     for (const slot of this.#slots) slot.machine.process.resume();
   }
@@ -142,7 +142,7 @@ export class Fleet {
   #onEnd(slot: Slot): void {
     const { time, faults } = this.#host;
     const { name } = slot.machine.process;
-    // A lost host takes its supervisor's eyes with it: then only the lease tells.
+    // A lost host has no supervisor to notice it: then only the lease detects it.
     if (slot.role === 'worker' && this.#random.chance(0.7))
       time.after(this.#random.int(5, 60), () => this.#tellSupervisor(name));
     const restartMs = faults.isActive ? this.#random.int(100, 4_000) : 50;

@@ -6,7 +6,7 @@ import { readOptions } from '../../src/task/read-options.ts';
 
 const KEY = { id: 'sim', secret: new Uint8Array(32).fill(1) };
 
-/** Of everybody who belongs to the fleet. */
+/** The key of all processes of the fleet. */
 export const KEYRING: Keyring = new Keyring([KEY]);
 
 /** The mistake: a message is begun, and judged when it runs. */
@@ -22,7 +22,7 @@ export function signed(envelope: Envelope, nowMs: number): Envelope {
   return { ...envelope, options: toBytes(JSON.stringify({ ...options, signature })) };
 }
 
-/** What somebody without a key puts into the queue of a task whose id he knows. */
+/** What an attacker without a key puts into the queue of a task whose id is known. */
 export function forgeryOf({ id, name, queue }: Envelope): Envelope {
   const body = toBytes(
     '[["forged"],{},{"callbacks":null,"errbacks":null,"chain":null,"chord":null}]',

@@ -1,4 +1,4 @@
-import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
+import type { MemoryLedger } from '../memory/memory-ledger.ts';
 import type { BuryItem, StepStatus } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { toText } from '../../src/task/json.ts';
@@ -32,7 +32,7 @@ export class Guilt {
     return await this.#ledger.bury(items);
   }
 
-  /** Whether it is a dead letter, which says in its headers what it was. */
+  /** Whether it is a dead letter, whose headers name the original. */
   isBuried(id: string): boolean {
     if (!this.#ids.includes(id)) return false;
     const letters = [...this.#ledger.state.records.values()].filter(

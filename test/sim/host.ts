@@ -42,11 +42,11 @@ export interface Machine {
   readonly call: (service: Service) => Call;
 }
 
-/** What a resurrector says then; where nothing was refused it is a finding. */
+/** The log line of a resurrector about refused tasks; without a refused task it is a finding. */
 const GIVEN_UP = 'a follow-up is given up';
 const BROKER_HEARTBEAT_MS = 20_000;
 
-/** A run that ends in a way nobody foresaw, or a service that gives up, is a bug whatever the tasks do. */
+/** A run that ends unexpectedly, or a service that gives up, is a bug whatever the tasks do. */
 function watchfulLogger({ checker, plan }: Host, name: string): Logger {
   const logger: Logger = {
     ...silentLogger,
@@ -81,7 +81,7 @@ function reachPoint(
 export function makeMachine(host: Host, name: string): Machine {
   const { plan, time, stores, mutant } = host;
   const random = new SeededRandom(plan.seed, name);
-  // Wall clocks are minutes apart: no safety may depend on them.
+  // Wall clocks differ by minutes: no safety may depend on them.
   const process = new SimProcess(name, time, DAY_ZERO_MS + random.int(-120_000, 120_000));
   const call = (service: Service, onTrouble?: () => void): Call =>
     callsTo(service, process, host, onTrouble);
@@ -116,7 +116,7 @@ export function makeMachine(host: Host, name: string): Machine {
 }
 
 function remoteOwnBroker(broker: Broker | null, call: Call): Broker {
-  if (broker === null) throw new Error('there is a broker apart');
+  if (broker === null) throw new Error('there is a separate broker');
   return {
     publish: messages => call(() => broker.publish(messages)),
     take: async () => [],
@@ -141,7 +141,7 @@ function watchLink(host: Host, process: SimProcess, link: BrokerLink): void {
   time.after(BROKER_HEARTBEAT_MS / 2, look);
 }
 
-/** Hints take a moment, may be lost, and reach nobody who is dead. */
+/** Hints take a moment, may be lost, and do not reach dead processes. */
 function hintsOf(host: Host, process: SimProcess) {
   const { plan, time, faults } = host;
   return (subscribe: (hint: () => void) => () => void) =>

@@ -90,8 +90,9 @@ async function runMutants(firstSeed: number): Promise<number> {
 }
 
 /**
- * Python's workers are not simulated; a real one is, in test/interop/celery-chords.test.ts. The ledger in memory takes every
- * step at once; those that take some in two are killed in test/chaos/in-part.test.ts. Nobody moves there; see test/chaos/move.test.ts.
+ * Python workers are not simulated; a real one runs in test/interop/celery-chords.test.ts. The ledger in memory takes
+ * every step at once; steps that take two calls are killed in test/chaos/in-part.test.ts. Moves are not simulated; see
+ * test/chaos/move.test.ts.
  */
 const ELSEWHERE: ReadonlySet<FaultPointName> = new Set([
   'chord.told-not-acked',
@@ -106,7 +107,7 @@ const ELSEWHERE: ReadonlySet<FaultPointName> = new Set([
 
 async function main(): Promise<number> {
   const options = readOptions(process.argv.slice(2));
-  // Errors are made by the thousand here and read by nobody, unless somebody looks for a bug.
+  // Errors are created by the thousand here, and their stacks are read only when debugging.
   if (!options.isTraced) Error.stackTraceLimit = 0;
   const totals = new Totals();
   await runHealthy(options, totals);

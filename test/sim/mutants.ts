@@ -1,10 +1,7 @@
-import { EFFECT_GUARDS, type EffectGuards } from '../../src/adapters/memory/memory-effects.ts';
-import {
-  LEDGER_GUARDS,
-  type LedgerGuards,
-} from '../../src/adapters/memory/memory-ledger-guards.ts';
-import type { OutboxGuards } from '../../src/adapters/memory/memory-outbox-guards.ts';
-import type { WorkerRow } from '../../src/adapters/memory/memory-record.ts';
+import { EFFECT_GUARDS, type EffectGuards } from '../memory/memory-effects.ts';
+import { LEDGER_GUARDS, type LedgerGuards } from '../memory/memory-ledger-guards.ts';
+import type { OutboxGuards } from '../memory/memory-outbox-guards.ts';
+import type { WorkerRow } from '../memory/memory-record.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
 import {
@@ -25,7 +22,7 @@ export interface Mutant {
   readonly ledger?: Partial<LedgerGuards>;
   readonly outbox?: Partial<OutboxGuards>;
   readonly effects?: Partial<EffectGuards>;
-  /** False: what is popped is in nobody's hands but the consumer's memory. */
+  /** False: a popped message exists only in the memory of the consumer. */
   readonly holdsUntilAck?: false;
   readonly isPlaceOver?: () => boolean;
   readonly writesOutsideTransaction?: true;
@@ -35,7 +32,7 @@ export interface Mutant {
   readonly wrapKeys?: (store: IdempotencyStore) => IdempotencyStore;
   /** Changes what a process asks of its ledger. */
   readonly wrapLedger?: (ledger: Ledger) => Ledger;
-  /** Changes what a relay hears about tasks that it has published. */
+  /** Changes the answers that a relay gets about tasks that it has published. */
   readonly wrapStates?: (ledger: ReceiptSources['ledger']) => ReceiptSources['ledger'];
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
 }
@@ -76,14 +73,14 @@ function settleBeforePublish(outbox: OutboxStore): OutboxStore {
   };
 }
 
-/** The broker's word is taken for the end of the task. */
+/** The confirm of the broker is taken for the end of the task. */
 function goesWithTheConfirm(outbox: OutboxStore): OutboxStore {
   const markSent = (token: string, rows: readonly string[]): Promise<number> =>
     outbox.settlePublished(token, rows);
   return { ...outbox, receipts: { ...outbox.receipts, markSent } };
 }
 
-/** A task that nobody knows is taken for one that is over. */
+/** An unknown task is taken for an ended one. */
 const unknownIsOver: NonNullable<Mutant['wrapStates']> = ledger => ({
   states: async ids => (await ledger.states(ids)).map(state => state ?? 'done'),
 });
@@ -112,7 +109,7 @@ const strikesWhatIsRefused = (ledger: Ledger): Ledger => ({
   },
 });
 
-/** A follow-up that was refused is due again when nobody lives any more. */
+/** A refused follow-up is due again only after the end of the run. */
 const defersForEver = (ledger: Ledger): Ledger => ({
   ...ledger,
   after: {
@@ -121,14 +118,14 @@ const defersForEver = (ledger: Ledger): Ledger => ({
   },
 });
 
-/** What is given up is struck off, and there is no letter of it. */
+/** A follow-up that is given up is struck off without a dead letter. */
 const givesUpWithoutLetter = (ledger: Ledger): Ledger => ({
   ...ledger,
   bury: items =>
     ledger.bury(items.filter(item => item.kind === 'run' || !UNSENT_REASONS.includes(item.reason))),
 });
 
-/** The letter of a revived follow-up is gone, and nobody sends it. */
+/** The dead letter of a revived follow-up is deleted, and the follow-up is not sent. */
 const revivesIntoNothing = (ledger: Ledger): Ledger => ({
   ...ledger,
   revive: async (id, version) => {
@@ -193,7 +190,7 @@ export const MUTANTS: readonly Mutant[] = [
   },
   { name: 'tombstone dropped early', ledger: { keepsTombstone: () => false } },
   {
-    name: 'what was set aside is looked for by nobody',
+    name: 'set-aside tasks are never ready',
     ledger: {
       isReady: (record, nowMs) => record.refused === null && LEDGER_GUARDS.isReady(record, nowMs),
     },
@@ -202,8 +199,8 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'closed incarnation begins', ledger: { mayBeginUnder: anyone } },
   { name: 'drain without release', wrapLedger: ledger => ({ ...ledger, release: releaseNothing }) },
   { name: 'key taken from a holder that lives', wrapKeys: takeFromTheLiving },
-  { name: 'places are a counter', isPlaceOver: () => false },
-  { name: 'places of living runs are freed', isPlaceOver: () => true },
+  { name: 'reservations are a counter', isPlaceOver: () => false },
+  { name: 'reservations of living runs are freed', isPlaceOver: () => true },
   { name: 'row goes with the confirm', wrapOutbox: goesWithTheConfirm },
   { name: 'unknown means over', wrapStates: unknownIsOver },
   { name: 'eta by the clock of a worker', ledger: { isEarly: () => false } },

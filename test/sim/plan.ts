@@ -18,7 +18,7 @@ export interface FaultRates {
   readonly outageEveryMs: number;
   readonly brokerCutEveryMs: number;
   readonly clockJumpEveryMs: number;
-  /** The broker forgets what is durable elsewhere. */
+  /** The broker loses messages that are durable elsewhere. */
   readonly brokerLossEveryMs: number;
   /** The ledger forgets the last `begin`, and is served by another server. */
   readonly failoverEveryMs: number;
@@ -45,7 +45,7 @@ export interface SimPlan {
   /** Stores hint that work is ready; without hints polling must do. */
   readonly hasHints: boolean;
   readonly concurrency: number;
-  /** When workers let go of a broker's copy. */
+  /** When workers acknowledge a message of the broker. */
   readonly ackOn: 'commit' | 'begin';
   readonly leaseMs: number;
   readonly beatMs: number;
@@ -139,8 +139,8 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
   };
   const failing = withFailovers(withLinkTrouble(plan, isSleepy));
   // A task that is published again while workers sleep is a late copy too.
-  const lossy = topology === 'broker-apart' && !isSleepy ? withLosses(failing) : failing;
-  return topology === 'broker-apart' ? withGuilty(lossy) : lossy;
+  const lossy = topology === 'separate-broker' && !isSleepy ? withLosses(failing) : failing;
+  return topology === 'separate-broker' ? withGuilty(lossy) : lossy;
 }
 
 /** Giving up takes fourteen refusals. */
@@ -165,7 +165,9 @@ function withGuilty(plan: SimPlan): SimPlan {
   return { ...plan, tasks: withUnstorable(plan.tasks, random, atMs) };
 }
 
-/** A broker's copy that was let go at `begin` is lost with the record, as documented, and would look like a violation. */
+/**
+ * A message that was acknowledged at `begin` is lost with the record, as documented, and would look like a violation.
+ */
 function withFailovers(plan: SimPlan): SimPlan {
   const random = new SeededRandom(plan.seed, 'failovers');
   const isKept = plan.topology === 'one-database' || plan.ackOn === 'commit';

@@ -1,13 +1,10 @@
-import type {
-  MemoryBroker,
-  MemoryBrokerConnection,
-} from '../../src/adapters/memory/memory-broker.ts';
-import type { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
-import type { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
-import type { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
-import { MemoryResultStore } from '../../src/adapters/memory/memory-result-store.ts';
-import { MemoryTransaction } from '../../src/adapters/memory/memory-transaction.ts';
+import type { MemoryBroker, MemoryBrokerConnection } from '../memory/memory-broker.ts';
+import type { MemoryEffects } from '../memory/memory-effects.ts';
+import type { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
+import type { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
+import { MemoryResultStore } from '../memory/memory-result-store.ts';
+import { MemoryTransaction } from '../memory/memory-transaction.ts';
 import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
@@ -117,7 +114,7 @@ export function remoteAdmission(store: AdmissionStore, call: Call): AdmissionSto
     confirm: uses => call(() => store.confirm(uses)),
     reserve: ask => call(() => store.reserve(ask)),
     want: wish => call(() => store.want(wish)),
-    free: places => call(() => store.free(places)),
+    free: reservations => call(() => store.free(reservations)),
     sweep: (key, limit) => call(() => store.sweep(key, limit)),
     pressure: () => call(() => store.pressure()),
     figures: () => call(() => store.figures()),

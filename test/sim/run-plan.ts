@@ -31,7 +31,7 @@ export interface RunReport {
 const MIN_TASKS = 4;
 const MIN_FAULTS = 3;
 const CHECK_EVERY_MS = 500;
-/** What the sleepers of the last fault still have to say must be heard before anything counts as quiet. */
+/** The late calls of the sleepers of the last fault must have arrived before the run counts as quiet. */
 const SETTLE_MS = 5_000;
 
 /** Runs one plan: faults first, then none, and then everything must have come to its end. */
@@ -128,10 +128,13 @@ function operate({ plan, time, stores }: Host, { ledger }: Machine): void {
 
 const NOT_FORGED: ReadonlySet<TaskKind> = new Set(['raw', 'unroutable', 'unstorable']);
 
-/** Somebody who may write to the broker's queues, has no key, and knows the ids of some tasks, some before they are sent. */
+/**
+ * An attacker who may write to the queues of the broker, has no key, and knows the ids of some tasks, some before they
+ * are sent.
+ */
 function forge(host: Host): void {
   const random = new SeededRandom(host.plan.seed, 'forgery');
-  if (host.plan.topology !== 'broker-apart') return;
+  if (host.plan.topology !== 'separate-broker') return;
   for (const plan of host.plan.tasks) {
     if (NOT_FORGED.has(plan.kind) || !random.chance(0.2)) continue;
     const atMs = Math.floor(random.next() * 2 * plan.writeAtMs);

@@ -43,7 +43,7 @@ export class SimProcess {
     else if (this.#state === 'paused') this.#backlog.push(fn);
   }
 
-  /** Told once, when the process is killed or has ended by itself. */
+  /** Called once, when the process is killed or has ended by itself. */
   onEnd(fn: () => void): void {
     if (this.isAlive) this.#onEnd.push(fn);
     else fn();

@@ -12,7 +12,7 @@ import { TOPOLOGIES } from './topology.ts';
 import { VirtualTime } from './virtual-time.ts';
 
 describe('virtual time', () => {
-  it('runs events by time, then in the order they were asked for', async () => {
+  it('runs events by time, then in the order they were scheduled', async () => {
     const time = new VirtualTime();
     const seen: string[] = [];
     time.after(20, () => seen.push(`c ${time.nowMs}`));
@@ -57,7 +57,7 @@ function makeRig(rates: Partial<SimPlan['rates']> = {}): Rig {
 }
 
 describe('a simulated process', () => {
-  it('gets no reply and no timer once it is killed, but what it sent has its effect', async () => {
+  it('gets no reply and no timer once it is killed, but its requests take effect', async () => {
     const { time, process, call } = makeRig();
     const seen: string[] = [];
     void call(() => seen.push('effect')).then(() => seen.push('reply'));
@@ -86,7 +86,7 @@ describe('a simulated process', () => {
     expect(seen[0]).toBeGreaterThan(500);
   });
 
-  it('cannot tell a lost reply from a lost request', async () => {
+  it('cannot distinguish a lost reply from a lost request', async () => {
     for (const rates of [{ lostReply: 1 }, { lostRequest: 1 }]) {
       const { time, call } = makeRig(rates);
       let effects = 0;
@@ -137,7 +137,7 @@ async function sufferOnly(
   return { reaped, violations };
 }
 
-describe('nobody is declared dead who is not', () => {
+describe('no living worker is declared dead', () => {
   it.each([
     ['a store that goes away for longer than a lease', { outageEveryMs: 15_000 }],
     ['a slow store', { slow: 0.05 }],
@@ -165,7 +165,7 @@ describe('a run', () => {
     expect((await runPlan(drawPlan(4, topology))).digest).not.toBe(first.digest);
   });
 
-  it('is the same for the same seed when a mutant is in it', async () => {
+  it('is the same for the same seed with a mutant', async () => {
     const [mutant] = MUTANTS;
     if (mutant === undefined) throw new Error('there are no mutants');
     const [first, second] = [
@@ -176,7 +176,7 @@ describe('a run', () => {
     expect(second.violations).toEqual(first.violations);
   });
 
-  it('finds what it looks for: a task sent outside its transaction runs although it was rolled back', async () => {
+  it('detects a task that is sent outside its transaction and runs although that was rolled back', async () => {
     const mutant = MUTANTS.find(({ writesOutsideTransaction }) => writesOutsideTransaction);
     const kinds = new Set<string>();
     for (let seed = 1; seed <= 10; seed++) {

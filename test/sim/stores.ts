@@ -1,12 +1,12 @@
 import { createHash, type Hash } from 'node:crypto';
-import { MemoryAdmissionStore } from '../../src/adapters/memory/memory-admission-store.ts';
-import { ledgerBroker, MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
-import { MemoryCheckpointStore } from '../../src/adapters/memory/memory-checkpoint-store.ts';
-import { MemoryEffects } from '../../src/adapters/memory/memory-effects.ts';
-import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryOutboxStore } from '../../src/adapters/memory/memory-outbox-store.ts';
-import type { TaskRecord } from '../../src/adapters/memory/memory-record.ts';
+import { MemoryAdmissionStore } from '../memory/memory-admission-store.ts';
+import { ledgerBroker, MemoryBroker } from '../memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../memory/memory-checkpoint-store.ts';
+import { MemoryEffects } from '../memory/memory-effects.ts';
+import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
+import type { TaskRecord } from '../memory/memory-record.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { BeginReply, BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import type { Checker } from './checker.ts';
@@ -21,7 +21,7 @@ import type { VirtualTime } from './virtual-time.ts';
 /** Midnight of some day: wall clocks need a date. */
 export const DAY_ZERO_MS: number = Date.UTC(2026, 0, 1);
 
-/** Told every line of the history, for people who look for a bug. */
+/** Called with every line of the history, for debugging. */
 export type Trace = (atMs: number, line: string) => void;
 
 export interface StoreWatch {
@@ -104,7 +104,7 @@ export class Stores {
     });
   }
 
-  /** A standby that never heard of the next `begin` takes over right after it. */
+  /** A standby that did not get the next `begin` takes over right after it. */
   failOverAfterBegin(): void {
     this.#losesNextBegin = true;
   }

@@ -7,7 +7,7 @@ import type { Topology } from './topology.ts';
 
 /**
  * What a task does. `ok` and `fails` end done, `discards` too; `poison` always throws; `pill` kills its process;
- * `unroutable` is refused by the broker each time; `raw` is a message nobody can read; `impostor` are two
+ * `unroutable` is refused by the broker each time; `raw` is an unreadable message; `impostor` are two
  * messages with one id and different bytes, of which one runs and one is buried; `unstorable` is a message that the ledger
  * refuses, and with it every batch that it is in.
  */
@@ -52,7 +52,7 @@ export interface TaskPlan {
   readonly failures: number;
   /** Its row stays until it is over: it must survive the broker's memory. */
   readonly isDurable: boolean;
-  /** Of tasks with the same one a single one runs; null: its duplicates are nobody's concern. */
+  /** Of tasks with the same key a single one runs; null: no key. */
   readonly key: string | null;
 }
 
@@ -90,14 +90,14 @@ function drawKind(random: SeededRandom, topology: Topology): TaskKind {
 function planTask(random: SeededRandom, planning: Planning, index: number): TaskPlan {
   const kind = drawKind(random, planning.topology);
   const isForeign = kind === 'raw' || kind === 'impostor';
-  const canBePushed = planning.topology === 'broker-apart' && kind !== 'unroutable';
+  const canBePushed = planning.topology === 'separate-broker' && kind !== 'unroutable';
   const isPushed = isForeign || (canBePushed && random.chance(0.12));
   return {
     id: `t${index}`,
     kind,
     writeAtMs: Math.floor(random.next() * planning.spanMs),
     isRolledBack: !isPushed && random.chance(0.15),
-    // `park` does not tell whose bytes it kept, so impostors come without an eta.
+    // `park` does not return whose bytes it kept, so impostors come without an eta.
     delayMs: kind !== 'impostor' && random.chance(0.15) ? random.int(500, 15_000) : 0,
     expiresMs: kind !== 'impostor' && random.chance(0.06) ? random.int(2_000, 40_000) : null,
     cancelAtMs: random.chance(0.08) ? Math.floor(random.next() * planning.spanMs) : null,
@@ -120,7 +120,7 @@ export function planTasks(random: SeededRandom, planning: Planning): TaskPlan[] 
   return Array.from({ length: planning.count }, (_, index) => planTask(random, planning, index));
 }
 
-/** Drawn apart, so that plans without keys stay what they were. */
+/** Drawn from a separate stream, so that plans without keys stay what they were. */
 export function withKeys(tasks: readonly TaskPlan[], random: SeededRandom): TaskPlan[] {
   return tasks.map(plan => {
     const canShare = MAY_SHARE.includes(plan.kind) && !plan.hasLink;
@@ -128,7 +128,7 @@ export function withKeys(tasks: readonly TaskPlan[], random: SeededRandom): Task
   });
 }
 
-/** Drawn apart likewise. What does not go through the outbox has no row that could stay. */
+/** Also from a separate stream. A task that does not go through the outbox has no row that could stay. */
 export function withReceipts(tasks: readonly TaskPlan[], random: SeededRandom): TaskPlan[] {
   return tasks.map(plan => ({ ...plan, isDurable: !plan.isPushed && random.chance(0.5) }));
 }

@@ -13,7 +13,7 @@ interface Expectation {
   readonly mayExpire: boolean;
 }
 
-/** What really happened, told by nobody but the stores and the handlers, and what must have come of it in the end. */
+/** What really happened, as recorded by the stores and the handlers, and what must have come of it in the end. */
 export class Truth {
   executions = 0;
   reruns = 0;
@@ -82,7 +82,7 @@ export class Truth {
     return [...this.#committed.keys()].every(id => this.#endingOf(id) !== null);
   }
 
-  /** The last word, when faults have ended and the time to heal is over. */
+  /** The final check, when faults have ended and the time to recover is over. */
   judge(): void {
     this.expectLinks();
     for (const [id, expectation] of this.#committed) this.#judgeTask(id, expectation);
@@ -96,13 +96,13 @@ export class Truth {
     if (queued + held > 0)
       this.#checker.report(
         'stuck',
-        `${queued} copies are queued and ${held} held by nobody who will answer`,
+        `${queued} copies are queued and ${held} held without a living consumer`,
       );
     if (this.#stores.ledger.state.after.size > 0)
       this.#checker.report('stuck', 'follow-ups were never sent');
   }
 
-  /** Whoever ran and is done has left its result for the others. One that discarded itself has left nothing. */
+  /** A task that ran and is done has left its result for the others. One that discarded itself has left nothing. */
   #judgeKeys(): void {
     const doers = new Map<string, string>();
     for (const [id, { key, kind }] of this.#plans) {
@@ -117,7 +117,7 @@ export class Truth {
 
   #judgeDigestConflicts(): void {
     for (const [id, digests] of this.#impostors) {
-      // Workers and the ledger itself name such letters after the id in their own ways; the digest says which it is.
+      // Workers and the ledger append different suffixes to the id of such letters; the digest identifies the message.
       const letters = [...this.#stores.ledger.state.records.values()].filter(
         ({ id: letter, state }) => state === 'dead' && letter.startsWith(`${id}#`),
       );

@@ -47,7 +47,7 @@ export class VirtualTime {
     this.#isStopped = true;
   }
 
-  /** Lets time pass until `endMs`, or until somebody calls `stop`. */
+  /** Lets time pass until `endMs`, or until `stop` is called. */
   runUntil(endMs: number): Promise<void> {
     this.#isStopped = false;
     return new Promise((resolve, reject) => {

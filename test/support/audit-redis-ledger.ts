@@ -2,8 +2,8 @@ import type { RedisConnection } from '../../src/adapters/redis/redis-connection.
 import { unpack, type Unpacked } from '../../src/adapters/redis/redis-pack.ts';
 import { isSuspect } from '../../src/ledger/suspect.ts';
 
-/** The places of a record that the audit looks at, as `lua/includes/ledger-record.lua` numbers them. */
-const PLACE = {
+/** The positions of a record that the audit reads, as `lua/includes/ledger-record.lua` numbers them. */
+const POSITION = {
   state: 1,
   epoch: 2,
   run: 3,
@@ -19,7 +19,7 @@ const PLACE = {
   keep: 30,
 } as const;
 
-type Audited = Record<keyof typeof PLACE, string>;
+type Audited = Record<keyof typeof POSITION, string>;
 
 /**
  * What is wrong under one root: every record must be in exactly those sets that its state says, every set must hold
@@ -47,8 +47,11 @@ export async function auditRedisLedger(
 }
 
 function readAudited(raw: Buffer): Audited {
-  const places = unpack(raw) as readonly Unpacked[];
-  const entries = Object.entries(PLACE).map(([name, place]) => [name, String(places[place - 1])]);
+  const fields = unpack(raw) as readonly Unpacked[];
+  const entries = Object.entries(POSITION).map(([name, position]) => [
+    name,
+    String(fields[position - 1]),
+  ]);
   return Object.fromEntries(entries) as Audited;
 }
 
@@ -116,7 +119,7 @@ async function auditRunning(
   ];
 }
 
-/** What is set aside is in three sets, and who did it is known. */
+/** A task that is set aside is in three sets, and its worker is known. */
 async function auditAside(
   connection: RedisConnection,
   root: string,

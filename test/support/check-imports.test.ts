@@ -17,7 +17,7 @@ function setup(files: Readonly<Record<string, string>>): string[] {
   return checkImports(root).map(({ file, line, rule }) => `${file}:${line} ${rule}`);
 }
 
-it('reports an import against the direction at its line, types included', () => {
+it('reports an import against the allowed direction at its line, including types', () => {
   const violations = setup({
     'errors/error.ts': '',
     'task/envelope.ts': `import { E } from '../errors/error.ts';`,
@@ -32,13 +32,13 @@ it('reports an import against the direction at its line, types included', () => 
       `export { it } from 'vitest';`,
     ].join('\n'),
     'adapters/postgres/store.ts': `import type { Pool } from 'pg';`,
-    'adapters/memory/store.ts': `export * from '../postgres/store.ts';`,
+    'adapters/redis/store.ts': `export * from '../postgres/store.ts';`,
     'adapters/pglite/store.ts': `export * from '../postgres/store.ts';`,
     'cli/main.ts': `await import('../adapters/pglite/store.ts');`,
-    'relay/relay.test.ts': `import '../adapters/memory/store.ts';`,
+    'relay/relay.test.ts': `import '../adapters/redis/store.ts';`,
   });
   expect(violations).toEqual([
-    'adapters/memory/store.ts:1 direction',
+    'adapters/redis/store.ts:1 direction',
     'cli/main.ts:1 direction',
     'relay/relay.ts:5 direction',
     'relay/relay.ts:6 driver',
@@ -46,7 +46,18 @@ it('reports an import against the direction at its line, types included', () => 
   ]);
 });
 
-it('reports a cycle once, also when it is made of types only', () => {
+it('reports an import from the test folder or of a test file, except in tests', () => {
+  const violations = setup({
+    'relay/relay.ts': [
+      `import { MemoryLedger } from '../../test/memory/memory-ledger.ts';`,
+      `import { setup } from './relay.test.ts';`,
+    ].join('\n'),
+    'relay/relay.test.ts': `import { MemoryLedger } from '../../test/memory/memory-ledger.ts';`,
+  });
+  expect(violations).toEqual(['relay/relay.ts:1 outside', 'relay/relay.ts:2 outside']);
+});
+
+it('reports a cycle once, even one of types only', () => {
   const violations = setup({
     'relay/claim.ts': `import type { B } from './publish.ts';`,
     'relay/publish.ts': `import type { C } from './settle.ts';`,
@@ -56,7 +67,7 @@ it('reports a cycle once, also when it is made of types only', () => {
   expect(violations).toEqual(['relay/settle.ts:1 cycle']);
 });
 
-it('keeps Node out of what contracts reach, and the ambient clock out of the core', () => {
+it('keeps Node APIs out of modules that contracts import, and the system clock out of the core', () => {
   const violations = setup({
     'task/index.ts': `export { id } from './names.ts';`,
     'task/names.ts': `import { randomUUID } from 'node:crypto';`,

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = join(ROOT, 'bin/outlast.js');
-/** A command that hangs is a failure with its output, not a test that runs out of time without a word. */
+/** A command that hangs is a failure with its output, not a test that times out silently. */
 const PATIENCE_MS = 120_000;
 
 export interface Ended {
@@ -89,7 +89,7 @@ export class CliProcess {
   #onOutput: () => void = () => undefined;
 
   constructor(args: readonly string[], cwd: string, extra: Readonly<Record<string, string>>) {
-    // The settings of whoever runs the tests must not reach what is tested.
+    // The settings of the user who runs the tests must not reach the tested process.
     const own = Object.entries(process.env).filter(([name]) => !name.startsWith('OUTLAST_'));
     const env = { ...Object.fromEntries(own), ...extra };
     const stdio = ['ignore', 'pipe', 'pipe'] as const;
@@ -100,7 +100,7 @@ export class CliProcess {
       this.#onOutput();
     });
     this.ended = new Promise(resolve => {
-      // Not `exit`: the last words may still be in the pipe.
+      // Not `exit`: the last output may still be in the pipe.
       this.child.once('close', (code, signal) => {
         resolve({ code, signal, stdout: this.#stdout, stderr: this.#stderr });
         this.#onOutput();
@@ -116,7 +116,7 @@ export class CliProcess {
     this.child.kill(name);
   }
 
-  /** Waits until it has said this on stderr, where logs go. */
+  /** Waits until this text appears on stderr, where logs go. */
   async says(text: string): Promise<void> {
     while (!this.#stderr.includes(text)) {
       if (this.child.exitCode !== null || this.child.signalCode !== null)

@@ -14,7 +14,7 @@ export interface Ended {
   readonly stderr: string;
 }
 
-/** The user's own settings must not reach what is tested. */
+/** The user's own settings must not reach the tested process. */
 function cleanEnv(extra: Readonly<Record<string, string>>): NodeJS.ProcessEnv {
   const own = Object.entries(process.env).filter(([name]) => !name.startsWith('OUTLAST_'));
   return { ...Object.fromEntries(own), ...extra };
@@ -141,9 +141,9 @@ export class DevProcess {
     return (await answer.json()) as { orderId: string; taskId: string; message: string };
   }
 
-  /** The address, as soon as it is told. */
+  /** The address, as soon as it is printed. */
   async #readAddress(): Promise<string> {
-    const told = new Promise<string>(resolve => {
+    const printed = new Promise<string>(resolve => {
       this.#child.stdout?.on('data', (part: Buffer) => {
         this.#stdout += part.toString();
         const address = /(http:\/\/\S+)\n/.exec(this.#stdout)?.[1];
@@ -152,10 +152,10 @@ export class DevProcess {
     });
     const timer = setTimeout(() => this.signal('SIGKILL'), PATIENCE_MS);
     const failed = this.ended.then(({ stderr }) => {
-      throw new Error(`outlast dev told no address: ${stderr}`);
+      throw new Error(`outlast dev printed no address: ${stderr}`);
     });
     try {
-      return await Promise.race([told, failed]);
+      return await Promise.race([printed, failed]);
     } finally {
       clearTimeout(timer);
       failed.catch(() => undefined);
@@ -176,7 +176,7 @@ async function* readSnapshots({ body }: Response): AsyncGenerator<Snapshot> {
   }
 }
 
-/** A process that has ended but that nobody has waited for is not alive. */
+/** A process that has ended but was not waited for is not alive. */
 export function isAlive(pid: number): boolean {
   try {
     return !/^\d+ \(.*\) [ZX] /s.test(readFileSync(`/proc/${pid}/stat`, 'utf8'));

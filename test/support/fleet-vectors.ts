@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 export interface ControlCase {
   readonly name: string;
   readonly request: FleetMessage;
-  /** Null: nobody asked for an answer. */
+  /** Null: no answer was requested. */
   readonly reply: FleetMessage | null;
 }
 

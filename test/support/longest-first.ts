@@ -31,11 +31,11 @@ const LONG: readonly string[] = [
 export class LongestFirst extends BaseSequencer {
   override async sort(specs: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(specs);
-    return sorted.toSorted((a, b) => this.#place(a) - this.#place(b));
+    return sorted.toSorted((a, b) => this.#position(a) - this.#position(b));
   }
 
-  #place({ moduleId }: TestSpecification): number {
-    const place = LONG.indexOf(relative(`${this.ctx.config.root}/test`, moduleId));
-    return place === -1 ? LONG.length : place;
+  #position({ moduleId }: TestSpecification): number {
+    const position = LONG.indexOf(relative(`${this.ctx.config.root}/test`, moduleId));
+    return position === -1 ? LONG.length : position;
   }
 }

@@ -1,8 +1,8 @@
-import { ledgerBroker } from '../../src/adapters/memory/memory-broker.ts';
-import { MemoryControlStore } from '../../src/adapters/memory/memory-control-store.ts';
-import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
+import { ledgerBroker } from '../memory/memory-broker.ts';
+import { MemoryControlStore } from '../memory/memory-control-store.ts';
+import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
 import { outlastError } from '../../src/errors/error.ts';
 import type { RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 import { ALONE, composeTask } from '../../src/outbox/compose.ts';

@@ -18,7 +18,7 @@ export interface DriverConnection {
 /** One of the two libraries, so that every test runs on both. */
 export interface Driver {
   readonly adapter: TransactionAdapter<DriverConnection>;
-  /** What the library says when asked for a statement's rows. */
+  /** What the library returns for the rows of a statement. */
   run(tx: DriverConnection, sql: string): Promise<unknown>;
   connect(): Promise<DriverConnection>;
   /** The pool itself, which is no transaction. */

@@ -12,10 +12,10 @@ import { postgresServerPath } from './servers.ts';
 /** A PostgreSQL that belongs to one test, to be killed, restarted or copied. */
 export interface OwnPostgres {
   readonly url: string;
-  /** Ends it without a word, and waits for that. */
+  /** Kills it, and waits for its end. */
   kill(): Promise<void>;
   start(): Promise<void>;
-  /** A copy that hears of every commit from the server at this URL, a moment later. */
+  /** A standby that replicates every commit of the server at this URL, a moment later. */
   standbyOf(url: string): Promise<OwnPostgres>;
   dispose(): Promise<void>;
 }

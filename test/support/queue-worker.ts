@@ -1,7 +1,7 @@
-import { MemoryBroker } from '../../src/adapters/memory/memory-broker.ts';
-import { MemoryIdempotencyStore } from '../../src/adapters/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../../src/adapters/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../src/adapters/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { Destinations } from '../../src/ledger/destinations.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';

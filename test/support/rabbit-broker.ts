@@ -6,7 +6,7 @@ import {
   type RabbitTarget,
 } from '../../src/config/broker-target.ts';
 
-/** A RabbitMQ broker for tests; what is trouble to it is none to them unless they ask. */
+/** A RabbitMQ broker for tests; its trouble reports are ignored unless a test asks for them. */
 export function rabbitBroker(
   target: BrokerOptions | string,
   options: Partial<RabbitBrokerOptions> = {},

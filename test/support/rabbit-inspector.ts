@@ -1,7 +1,7 @@
 import amqp, { type Channel, type ChannelModel, type GetMessage } from 'amqplib';
 import { rabbitmqUrl } from './servers.ts';
 
-/** Looks at a RabbitMQ from outside. Every look has a channel of its own: what the server refuses closes it. */
+/** Looks at a RabbitMQ from outside. Every look has its own channel, because a refusal by the server closes it. */
 export class RabbitInspector {
   readonly #model: ChannelModel;
 
@@ -42,7 +42,7 @@ export class RabbitInspector {
     return await this.with(async channel => (await channel.get(queue)) || null).catch(() => null);
   }
 
-  /** Deletes a queue and says how many messages waited there; those that somebody holds do not count. */
+  /** Deletes a queue and returns how many messages waited there; held messages do not count. */
   async delete(queue: string): Promise<number> {
     return (await this.with(channel => channel.deleteQueue(queue))).messageCount;
   }

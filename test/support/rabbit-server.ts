@@ -12,7 +12,7 @@ import { rabbitmqServerPath } from './servers.ts';
 /** A RabbitMQ that belongs to one test file, to be killed, restarted and alarmed. */
 export interface OwnRabbit {
   readonly url: string;
-  /** Ends it without a word: what it had promised to keep must be there when it starts again. */
+  /** Kills it: everything that it had confirmed must be there when it starts again. */
   kill(): Promise<void>;
   /** Starts it on the same ports and folder. */
   start(): Promise<void>;
@@ -48,7 +48,7 @@ export async function startRabbit(): Promise<OwnRabbit> {
     HOME: home,
     LC_ALL: 'C',
   };
-  // A group of its own: what a node is made of must go with it.
+  // A separate process group: all processes of a node must end with it.
   const run = (command: string, args: readonly string[]): ChildProcess =>
     spawn(command, args, { cwd: home, env, stdio: 'ignore', detached: true, ...ids });
   const mapper = run('epmd', ['-port', String(port(2)), '-address', '127.0.0.1']);

@@ -4,7 +4,7 @@ import { RedisHold } from '../../src/adapters/redis/redis-hold.ts';
 import type { BrokerFixture } from '../conformance/broker.ts';
 import { unique } from '../conformance/envelopes.ts';
 
-/** Longer than any test: leases end when a test says so, not when the machine is slow. */
+/** Longer than any test: a test ends leases itself, so they do not end on a slow machine. */
 const LONG_LEASE_MS = 600_000;
 
 /** A broker of which a test sees the inside. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
-import { MemoryGenerationStore } from '../../src/adapters/memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
 import { RedisClusterLedger } from '../../src/adapters/redis/redis-cluster-ledger.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { RedisGeneration } from '../../src/adapters/redis/redis-generation.ts';
@@ -112,7 +112,10 @@ export async function openTestClusterLedger(
   };
 }
 
-/** The server's clock cannot be moved, so every time it stored is: the places of a record that hold one, and scores. */
+/**
+ * The clock of the server cannot be moved, so every stored time is: the positions of a record that hold one, and
+ * scores.
+ */
 const SHIFT = `#!lua
 local key, ms = KEYS[1], tonumber(ARGV[1])
 if redis.call('TYPE', key).ok == 'zset' then
@@ -188,7 +191,7 @@ async function keysOf(nodes: readonly string[], prefix: string): Promise<readonl
   return (lists as Buffer[][]).flat().map(String);
 }
 
-/** Whatever a suite did to the ledger, its sets and counters must say what its records say. */
+/** Whatever a suite did to the ledger, its sets and counters must agree with its records. */
 async function audit(
   connection: RedisConnection,
   nodes: readonly string[],

@@ -43,7 +43,7 @@ export async function redisWithTornFile(): Promise<ForgetfulRedis> {
   };
 }
 
-/** A primary that is killed when its replica has heard nothing of it for a while; the replica takes its place. */
+/** A primary that is killed when its replica has received nothing for a while; the replica replaces it. */
 export async function redisWithLateReplica(): Promise<ForgetfulRedis> {
   const primary = await own(['--appendonly', 'yes', '--repl-diskless-sync-delay', '0']);
   const [way, link] = [await TcpProxy.to(primary.url), await TcpProxy.to(primary.url)];

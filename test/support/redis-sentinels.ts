@@ -13,7 +13,7 @@ export interface WatchedRedis {
   primary(): Promise<OwnRedis>;
   /** The replica has all that was written until now. */
   copied(): Promise<void>;
-  /** From here on the replica hears nothing, and believes that there is nothing to hear. */
+  /** From here on nothing is replicated, and the replica does not notice. */
   deafen(): void;
   /** Another becomes the primary on request, as for an upgrade; the one before lives on. */
   exchange(): Promise<void>;

@@ -12,7 +12,7 @@ export interface OwnRedis {
   readonly port: number;
   readonly url: string;
   readonly folder: string;
-  /** Ends it, by SIGTERM or as told, and waits for that. */
+  /** Ends it, by SIGTERM or the given signal, and waits for that. */
   stop(signal?: NodeJS.Signals): Promise<void>;
   /** Starts it again on the same port and folder. */
   start(): Promise<void>;
@@ -68,7 +68,7 @@ export async function startRedis(args: readonly string[] = []): Promise<OwnRedis
 
 const isSentinel = (args: readonly string[]): boolean => args.includes('--sentinel');
 
-/** Whether it serves; that it wants a password is an answer too. */
+/** Whether it serves; a request for a password is an answer too. */
 async function isAnswering(port: number): Promise<boolean> {
   return /^(\+PONG|-NOAUTH)/.test(await ping(port));
 }

@@ -1,8 +1,8 @@
 import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 
 /**
- * A sentinel that says what a test wants and when it wants it: a real one cannot be made to announce a failover at a given
- * moment. It knows what a client asks: who is primary, and word of a new one.
+ * A sentinel that a test controls: a real one cannot be made to announce a failover at a given moment. It answers what
+ * a client asks: the current primary, and notifications of a new one.
  */
 export class ScriptedSentinel {
   readonly #server: Server;
@@ -27,7 +27,7 @@ export class ScriptedSentinel {
     return (this.#server.address() as AddressInfo).port;
   }
 
-  /** Clients that will hear of a new primary. */
+  /** Clients that will be notified of a new primary. */
   get listening(): number {
     return this.#subscribers.size;
   }
@@ -94,7 +94,7 @@ const bulk = (text: string): string => `$${text.length}\r\n${text}\r\n`;
 const list = (...texts: readonly string[]): string =>
   `*${texts.length}\r\n${texts.map(bulk).join('')}`;
 
-/** The first command of a stream; null: it is not whole. Nobody says anything but ASCII here. */
+/** The first command of a stream; null: it is incomplete. Only ASCII is used here. */
 function readCommand(text: string): { words: readonly string[]; length: number } | null {
   const head = /^\*(\d+)\r\n/.exec(text);
   if (head === null) return null;

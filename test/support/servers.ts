@@ -33,7 +33,7 @@ export function node22Path(): string | undefined {
   return process.env['OUTLAST_TEST_NODE22'];
 }
 
-/** Makes an empty database. Whoever calls this drops it: `onTestFinished(() => database.drop())`. */
+/** Creates an empty database. The caller drops it: `onTestFinished(() => database.drop())`. */
 export async function withDatabase(name = 'test'): Promise<TestDatabase> {
   const database = `${name}_${randomUUID().replaceAll('-', '')}`;
   const server = postgresUrl();
@@ -48,7 +48,7 @@ export async function withDatabase(name = 'test'): Promise<TestDatabase> {
   };
 }
 
-/** Makes an empty database on the MariaDB server. Whoever calls this drops it. */
+/** Creates an empty database on the MariaDB server. The caller drops it. */
 export async function withMariadb(name = 'test'): Promise<TestDatabase> {
   const database = `${name}_${randomUUID().replaceAll('-', '')}`;
   const server = mariadbUrl();

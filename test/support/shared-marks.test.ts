@@ -22,7 +22,7 @@ const CONSTANTS = {
 const SHARED = { constants: CONSTANTS, codes: new Set(['ERR_DIGEST']) };
 
 describe('a mark in a file', () => {
-  it('becomes a text of SQL or Lua, with its quotes escaped', () => {
+  it('becomes a quoted and escaped string in SQL and Lua', () => {
     expect(sqlWithMarks(`position(:'mark_limited'::bytea in o)`, CONSTANTS)).toBe(
       `position('"it''s":true'::bytea in o)`,
     );
@@ -31,20 +31,20 @@ describe('a mark in a file', () => {
     );
   });
 
-  it('is refused where nothing defines it', () => {
+  it('is refused where it has no definition', () => {
     expect(whyNotShared(`select :'mark_limted'`, SHARED)).toContain('MARK_LIMTED');
     expect(whyNotShared('return STATE_ASLEEP', SHARED)).toContain('STATE_ASLEEP');
     expect(whyNotShared(`select :'mark_limited'`, SHARED)).toBeNull();
   });
 
-  it('is refused where it is a code that does not exist', () => {
+  it('is refused where it is an unknown error code', () => {
     expect(whyNotShared(`reason = 'ERR_DIGSET'`, SHARED)).toContain('ERR_DIGSET');
     expect(whyNotShared(`reason = 'ERR_DIGEST'`, SHARED)).toBeNull();
   });
 });
 
 describe('the shared definitions', () => {
-  it('stand in the statements and scripts that are run', () => {
+  it('appear in the statements and scripts that are run', () => {
     expect(SQL.move).toContain(`'${MARKS.limited}'::bytea`);
     expect(SQL.enqueuePlain).toContain(`'${NOTHING_FOLLOWS}'`);
     expect(LUA.ledgerCommit.text).toContain(`'${MARKS.unkept}'`);
@@ -60,14 +60,14 @@ describe('the shared definitions', () => {
     expect(statements).toContain(`'${MARKS.replyTo}'`);
   });
 
-  it('leave no name behind that Lua would take for nil', async () => {
+  it('leave no placeholder behind that Lua would read as nil', async () => {
     const { constants } = await loadShared(ROOT);
     for (const { text } of Object.values(LUA))
       for (const name of Object.keys(constants))
         expect(text).not.toMatch(new RegExp(String.raw`\b${name}\b`));
   });
 
-  it('give every member of a record a position of its own', () => {
+  it('give every field of a record its own position', () => {
     const positions = Object.values(POSITIONS);
     expect(positions).toEqual(positions.map((_, index) => index + 1));
     expect(positions).toHaveLength(30);
@@ -75,7 +75,7 @@ describe('the shared definitions', () => {
     expect(RECORD_SHAPE).toHaveLength(30);
   });
 
-  it('find a mark in options, and not in the text of a user', () => {
+  it('find a mark in options, and not in texts of users', () => {
     const options = (value: object): Uint8Array => toBytes(JSON.stringify(value));
     expect(hasMark(options({ limited: true }), MARKS.limited)).toBe(true);
     expect(hasMark(options({ headers: { a: MARKS.limited } }), MARKS.limited)).toBe(false);

@@ -11,7 +11,7 @@ export class TcpProxy {
 
   private constructor(host: string, port: number) {
     this.#target = { host, port };
-    // Nobody's farewell is answered while we are silent.
+    // A FIN is not answered while the proxy is silent.
     this.#server = createServer({ allowHalfOpen: true }, client => {
       const server = connect({ ...this.#target, allowHalfOpen: true });
       const pair = [client, server] as const;
@@ -25,7 +25,7 @@ export class TcpProxy {
         });
         from.on('error', () => undefined);
         from.on('close', () => {
-          // Half-open: the other end hears nothing of it either.
+          // Half-open: the other end is not notified either.
           if (!this.#isSilent && !this.#halfOpen.has(from)) to.destroy();
           if (to.destroyed) this.#pairs.delete(pair);
         });
@@ -58,7 +58,7 @@ export class TcpProxy {
     return this.#pairs.size;
   }
 
-  /** Ends every connection without a word of the protocol: a killed process. */
+  /** Cuts every connection without closing the protocol, as a killed process does. */
   cut(): void {
     for (const pair of this.#pairs) for (const socket of pair) socket.resetAndDestroy();
   }

@@ -81,7 +81,7 @@ describe('the errand "A database adapter"', () => {
 });
 
 describe('a dialect with a folder and a row', () => {
-  it('has its tables made, printed and looked at', async () => {
+  it('has its tables created, printed and checked', async () => {
     const target = toyTarget();
     expect((await migrateTarget(target)).applied).not.toEqual([]);
     expect((await loadDialect(target)).printMigrations()).toMatch(/^-- toy/);
@@ -101,12 +101,12 @@ describe('a dialect with a folder and a row', () => {
     expect(await sent.result()).toBe(42);
   });
 
-  it('takes no adapter for another one', () => {
+  it('refuses the adapter of another dialect', () => {
     const make = (): unknown => createOutlast({ database: URL, adapter: fromPg({} as never) });
     expect(make).toThrow('the adapter is for PostgreSQL, and this outbox is in Toy');
   });
 
-  it('is refused as a ledger where it is an outbox only', () => {
+  it('is refused as a ledger where it is only an outbox', () => {
     rows['toy'] = { ...TOY, canBeLedger: false };
     try {
       expect(() => resolveConfig({ database: URL }, {})).toThrow('is Toy, which is an outbox only');

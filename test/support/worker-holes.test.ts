@@ -32,7 +32,7 @@ it('has every hole, each with at least one test', () => {
   for (const [hole, tests] of page) expect(tests.length, hole).toBeGreaterThan(0);
 });
 
-it('names only tests that are there, by their titles', () => {
+it('names only existing tests, by their titles', () => {
   const missing = [...readPage()].flatMap(([hole, tests]) =>
     tests
       .filter(([file, title]) => {

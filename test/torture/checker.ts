@@ -17,7 +17,7 @@ export interface Verdict {
   readonly crashes: number;
 }
 
-/** What a ledger, wherever it is, says of the tasks that were committed: see `tellLedger`. */
+/** What a ledger, wherever it is, has of the tasks that were committed: see `tellLedger`. */
 export const BOOKS: readonly string[] = [
   'create table led_task (task_id text primary key, state text not null, crashes int not null)',
   'create table led_line (task_id text not null, place int not null, step text not null, epoch bigint not null)',

@@ -48,7 +48,7 @@ export class Fleet {
     });
   }
 
-  /** Drains everybody and waits for the end. */
+  /** Drains all processes and waits for their end. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     const exits = this.members.map(

@@ -16,7 +16,7 @@ afterAll(() => folders.forEach(folder => rmSync(folder, { recursive: true })));
 const shared = new FolderCheckpointStore(makeFolder());
 describeCheckpointStore('folder', () => shared);
 
-it('follows no link in the place of a checkpoint, when it reads and when it writes', async () => {
+it('does not follow a symbolic link that replaced a checkpoint file, neither on read nor on write', async () => {
   const folder = makeFolder();
   const store = new FolderCheckpointStore(folder);
   const key = { taskId: 'one', epoch: 1, seq: 1 };
@@ -31,7 +31,7 @@ it('follows no link in the place of a checkpoint, when it reads and when it writ
   expect(String(await store.read(key, 3))).toBe('xyz');
 });
 
-it('clears away what somebody left unfinished, and nothing that is not its own', async () => {
+it('deletes its own unfinished files when they are old, and no other files', async () => {
   const folder = makeFolder();
   const store = new FolderCheckpointStore(folder);
   await store.write({ taskId: 'one', epoch: 1, seq: 1 }, Buffer.from('abc'));
@@ -45,7 +45,7 @@ it('clears away what somebody left unfinished, and nothing that is not its own',
   expect(readdirSync(folder).sort()).toEqual([name, theirs].sort());
 });
 
-it('refuses a folder that is none, by name', async () => {
+it('refuses a folder that does not exist, and names the option', async () => {
   const store = new FolderCheckpointStore(join(makeFolder(), 'missing'));
   await expect(store.check()).rejects.toMatchObject({
     code: 'ERR_OPTION_RANGE',

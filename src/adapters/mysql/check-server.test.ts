@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { refuseOldServer } from './check-server.ts';
 
-describe('a server', () => {
+describe('a server version', () => {
   it.each([
     '10.6.0-MariaDB',
     '10.11.19-MariaDB-0+deb12u1',
@@ -10,7 +10,7 @@ describe('a server', () => {
     '8.0.36-28',
     '8.4.0',
     '9.1.0',
-  ])('of version %s is taken', version => {
+  ])('%s is accepted', version => {
     expect(() => refuseOldServer(version)).not.toThrow();
   });
 
@@ -21,7 +21,7 @@ describe('a server', () => {
     '5.7.44-log',
     '5.6.51',
     'what is this',
-  ])('of version %s is refused', version => {
+  ])('%s is refused', version => {
     expect(() => refuseOldServer(version)).toThrow(
       expect.objectContaining({ code: 'ERR_CONFIG_TIER', name: 'ConfigError' }) as Error,
     );

@@ -1,17 +1,23 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
+import { gate } from '../../../test/support/database.ts';
 import { withMariadb } from '../../../test/support/servers.ts';
 import { checkSchema, migrate } from './migrate.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import { MysqlDatabase } from './mysql-database.ts';
 
 async function setup(): Promise<MysqlDatabase> {
+  return (await setupAt()).db;
+}
+
+async function setupAt(): Promise<{ readonly db: MysqlDatabase; readonly url: string }> {
   const server = await withMariadb('migrate');
-  const db = await MysqlDatabase.open({ url: server.url, poolSize: 5, queryTimeoutMs: 30_000 });
+  const { url } = server;
+  const db = await MysqlDatabase.open({ url, poolSize: 5, queryTimeoutMs: 30_000 });
   onTestFinished(async () => {
     await db.close();
     await server.drop();
   });
-  return db;
+  return { db, url };
 }
 
 const names = MIGRATIONS.map(({ name }) => name);
@@ -31,7 +37,7 @@ async function shape(db: MysqlDatabase): Promise<unknown> {
 }
 
 describe('migrations', () => {
-  it('are applied once, whoever starts at the same time', async () => {
+  it('are applied once when several processes start at the same time', async () => {
     const db = await setup();
     const reports = await Promise.all([migrate(db), migrate(db), migrate(db)]);
     expect(reports.map(({ applied }) => applied.length).toSorted((a, b) => a - b)).toEqual([
@@ -42,7 +48,7 @@ describe('migrations', () => {
     await expect(checkSchema(db)).resolves.toBeUndefined();
   });
 
-  it('go on where they were cut off, before or after any statement', async () => {
+  it('continue after a crash before or after any statement', async () => {
     const db = await setup();
     await migrate(db);
     const expected = await shape(db);
@@ -60,13 +66,34 @@ describe('migrations', () => {
     }
   });
 
-  it('do not take a foreign table for one of theirs', async () => {
+  it('wait for another process that migrates, longer than a statement may take', async () => {
+    const { db, url } = await setupAt();
+    const lock = `concat('outlast-migrate-', md5(database()))`;
+    const [held, goesOn] = [gate(), gate()];
+    const holding = db.alone(async session => {
+      await session.query(`select get_lock(${lock}, 0)`);
+      held.open();
+      await goesOn.opened;
+    });
+    await held.opened;
+    const hasty = await MysqlDatabase.open({ url, poolSize: 1, queryTimeoutMs: 6_000 });
+    onTestFinished(() => hasty.close());
+    await expect(migrate(hasty, 8)).rejects.toMatchObject({
+      code: 'ERR_STORE_UNAVAILABLE',
+      message: expect.stringContaining('another process') as string,
+    });
+    goesOn.open();
+    await holding;
+    expect((await migrate(db)).applied).toEqual(names);
+  });
+
+  it('fail when a table of the same name exists already', async () => {
     const db = await setup();
     await db.query('create table outlast_outbox (id int)');
     await expect(migrate(db)).rejects.toMatchObject({ errno: 1050 });
   });
 
-  it('of a newer version are refused where they broke something, and worked with otherwise', async () => {
+  it('from a newer version are refused if they are marked breaking, and accepted otherwise', async () => {
     const db = await setup();
     await migrate(db);
     await db.query(
@@ -78,7 +105,7 @@ describe('migrations', () => {
     await expect(migrate(db)).rejects.toMatchObject({ code: 'ERR_SCHEMA_NEWER' });
   });
 
-  it('of before the first release are not taken for these', async () => {
+  it('from before the first release are refused', async () => {
     const db = await setup();
     await migrate(db);
     await db.query(`update outlast_migration set name = '0001-outbox'`);
@@ -87,7 +114,7 @@ describe('migrations', () => {
   });
 });
 
-/** Leaves the database as a process that was killed at this statement does, before or after it was done. */
+/** Leaves the database as a process does that was killed before this statement or, with `isDone`, after it. */
 async function undoFrom(
   db: MysqlDatabase,
   cut: { readonly version: number; readonly step: number },
@@ -115,13 +142,13 @@ async function undoFrom(
   }
 }
 
-describe('a server that logs statements', () => {
-  it('is refused: it would take no write of ours', async () => {
+describe('a server with statement-based binary logging', () => {
+  it('is refused, because it would reject our writes', async () => {
     const variables = (format: string) => [
       { Variable_name: 'log_bin', Value: 'ON' },
       { Variable_name: 'binlog_format', Value: format },
     ];
-    // A log cannot be switched on while a server runs, so its answers are faked here.
+    // The binary log cannot be switched on while a server runs, so its answers are faked here.
     const answering = (format: string): MysqlDatabase =>
       ({
         query: async (text: string) => (text.includes('binlog_format') ? variables(format) : []),

@@ -17,6 +17,8 @@ type Migration = (typeof MIGRATIONS)[number];
 const KNOWN_VERSION: number = MIGRATIONS.at(-1)?.version ?? 0;
 const LOCK = `concat('outlast-migrate-', md5(database()))`;
 const LOCK_WAIT_SECONDS = 60;
+/** Less than the time that any statement has for its answer: the server is asked for the lock again and again. */
+const LOCK_ASK_SECONDS = 1;
 
 // A migration is logged before its first statement and finished after its last: tables cannot be created in a
 // transaction here, so an interrupted migration must be able to go on.
@@ -25,11 +27,13 @@ const CREATE_LOG = `create table if not exists outlast_migration (
   applied_at datetime(6)) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`;
 
 /** Applies what is missing, under a named lock: of many processes one migrates, the others find it done. */
-export async function migrate(db: MysqlDatabase): Promise<MigrateReport> {
+export async function migrate(
+  db: MysqlDatabase,
+  lockWaitSeconds: number = LOCK_WAIT_SECONDS,
+): Promise<MigrateReport> {
   return await db.alone(async session => {
     await session.query(SQL.setUnlimited.text);
-    const [lock] = await session.query(`select get_lock(${LOCK}, ${LOCK_WAIT_SECONDS}) as taken`);
-    if (Number(lock?.['taken']) !== 1) throw lockBusy();
+    await takeLock(session, lockWaitSeconds);
     await session.query(CREATE_LOG);
     const log = await readLog(session);
     const applied: string[] = [];
@@ -41,6 +45,14 @@ export async function migrate(db: MysqlDatabase): Promise<MigrateReport> {
     }
     return { applied, version: Math.max(KNOWN_VERSION, ...log.keys()) };
   });
+}
+
+async function takeLock(runner: Runner, waitSeconds: number): Promise<void> {
+  for (let waited = 0; waited < waitSeconds; waited += LOCK_ASK_SECONDS) {
+    const [lock] = await runner.query(`select get_lock(${LOCK}, ${LOCK_ASK_SECONDS}) as taken`);
+    if (Number(lock?.['taken']) === 1) return;
+  }
+  throw lockBusy(waitSeconds);
 }
 
 /** Each statement is atomic by itself. The first one of an interrupted migration may have been done already. */
@@ -139,9 +151,9 @@ function unreleasedSchema(): Error {
   });
 }
 
-function lockBusy(): Error {
+function lockBusy(waitSeconds: number): Error {
   return outlastError('ERR_STORE_UNAVAILABLE', {
-    message: `another process has been migrating this database for ${LOCK_WAIT_SECONDS} seconds`,
+    message: `another process has been migrating this database for ${waitSeconds} seconds`,
     hint: 'Wait until that has ended, then run: npx outlast migrate',
     fields: {},
   });

@@ -1,6 +1,6 @@
 import { createConnection, type Connection } from 'mysql2/promise';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { gate } from '../../../test/support/database.ts';
+import { gate, until } from '../../../test/support/database.ts';
 import { withMariadb, type TestDatabase } from '../../../test/support/servers.ts';
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { migrate } from './migrate.ts';
@@ -59,8 +59,8 @@ async function write(name: string, count: number, secondsAgo: number): Promise<v
   await db.query(text, values);
 }
 
-describe('a session of ours', () => {
-  it('has its isolation and its limits, whatever the server starts it with', async () => {
+describe('a session of Outlast', () => {
+  it('sets its isolation level and timeouts, whatever the defaults of the server are', async () => {
     const [row] = await db.query(
       `select @@tx_isolation as isolation, @@autocommit as autocommit, @@innodb_lock_wait_timeout as lock_wait,
          @@lock_wait_timeout as table_wait, @@max_statement_time as statement, @@idle_transaction_timeout as idle,
@@ -79,20 +79,36 @@ describe('a session of ours', () => {
     expect(String(row?.['mode'])).not.toContain('NO_BACKSLASH_ESCAPES');
   });
 
-  it('is given up when a statement has no answer in time, and the next one gets another', async () => {
-    const impatient = await MysqlDatabase.open({
+  it('is closed when a statement times out, and the next statement gets a new session', async () => {
+    const shortTimeout = await MysqlDatabase.open({
       url: server.url,
       poolSize: 1,
       queryTimeoutMs: 200,
     });
-    onTestFinished(() => impatient.close());
-    await expect(impatient.query('select sleep(20)')).rejects.toMatchObject({
+    onTestFinished(() => shortTimeout.close());
+    await expect(shortTimeout.query('select sleep(20)')).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
     });
-    expect(await impatient.query('select 1 as n')).toEqual([{ n: 1 }]);
+    expect(await shortTimeout.query('select 1 as n')).toEqual([{ n: 1 }]);
   });
 
-  it('that the server ended is a store that is away, and the next call works', async () => {
+  it('fails with ERR_STORE_UNAVAILABLE when all connections stay in use, and the next call works', async () => {
+    const [held, goesOn] = [gate(), gate()];
+    const options = { url: server.url, poolSize: 1 };
+    const small = await MysqlDatabase.open({ ...options, queryTimeoutMs: 4_000 });
+    onTestFinished(() => small.close());
+    const holding = small.transaction(async () => {
+      held.open();
+      await goesOn.opened;
+    });
+    await held.opened;
+    await expect(small.query('select 1')).rejects.toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    goesOn.open();
+    await holding;
+    expect(await until(() => small.query('select 1 as n').catch(() => null))).toEqual([{ n: 1 }]);
+  });
+
+  it('fails with ERR_STORE_UNAVAILABLE when the server kills it, and the next call works', async () => {
     const killer = await foreign();
     const killed = db.transaction(async tx => {
       const [row] = await tx.query('select connection_id() as id');
@@ -105,7 +121,7 @@ describe('a session of ours', () => {
   });
 });
 
-describe('a server that falls silent', () => {
+describe('a server that stops answering', () => {
   async function proxied(): Promise<{ readonly proxy: TcpProxy; readonly behind: MysqlDatabase }> {
     const proxy = await TcpProxy.to(server.url);
     onTestFinished(() => proxy.close());
@@ -115,7 +131,7 @@ describe('a server that falls silent', () => {
   }
 
   it.each(['a statement', 'COMMIT', 'ROLLBACK', 'BEGIN'])(
-    'is a store that is away for a transaction at its %s, and is met by another connection afterwards',
+    'fails the transaction (at %s), and the next call uses a new connection',
     async at => {
       const { proxy, behind } = await proxied();
       const failed = new Error('its own');
@@ -139,7 +155,7 @@ describe('a server that falls silent', () => {
     },
   );
 
-  it('does not keep a database from being closed', async () => {
+  it('does not block close()', async () => {
     const proxy = await TcpProxy.to(server.url);
     onTestFinished(() => proxy.close());
     const url = proxy.url(server.url);
@@ -159,7 +175,7 @@ describe('a server that falls silent', () => {
 });
 
 describe('a short transaction', () => {
-  it('is run again after a deadlock, whole, and both sides get through', async () => {
+  it('is repeated as a whole after a deadlock, and both transactions commit', async () => {
     let waiting = 0;
     let open: () => void = () => undefined;
     const bothIn = new Promise<void>(resolve => (open = resolve));
@@ -177,7 +193,7 @@ describe('a short transaction', () => {
     expect(await db.query('select cents from account')).toEqual([{ cents: 2 }, { cents: 2 }]);
   });
 
-  it('is run again when a lock did not come, and given up at the second time', async () => {
+  it('is repeated once after a lock wait timeout, then fails', async () => {
     const holder = await foreign();
     await holder.beginTransaction();
     await holder.query('update account set cents = 5 where id = 1');
@@ -194,7 +210,7 @@ describe('a short transaction', () => {
     expect(await db.query('select cents from account where id = 1')).toEqual([{ cents: 1 }]);
   });
 
-  it('of the user is never run twice', async () => {
+  it('is never repeated when it belongs to the user', async () => {
     let starts = 0;
     const failing = db.transaction(async tx => {
       starts += 1;
@@ -211,7 +227,7 @@ describe('a claim', () => {
       .claim({ relay: 'relay', token, limit, staleMs: 60_000 })
       .then(rows => rows.map(({ envelope }) => envelope.id));
 
-  it('passes over rows that a stopped process has locked', async () => {
+  it('skips rows that a stopped process has locked', async () => {
     await write('row-', 3, 10);
     const stopped = await foreign();
     await stopped.beginTransaction();
@@ -221,7 +237,7 @@ describe('a claim', () => {
     expect(await claim(store, 'token')).toEqual(['row-1', 'row-3']);
   });
 
-  it('takes no row behind a head that somebody has locked', async () => {
+  it('takes no row of an ordering key whose first row is locked', async () => {
     await write('ordered-', 2, 10);
     await db.query(`update outlast_outbox set ordering_key = 'key'`);
     const stopped = await foreign();
@@ -234,7 +250,7 @@ describe('a claim', () => {
     expect(await claim(store, 'token')).toEqual(['ordered-1']);
   });
 
-  it('locks the rows it takes and no gap: nobody who sends waits for it', async () => {
+  it('locks the rows it takes and no gap between them, so that senders do not wait for it', async () => {
     await write('row-', 3, 10);
     const relay = await foreign();
     await relay.query(SQL.setIsolation.text);
@@ -257,13 +273,13 @@ describe('a claim', () => {
     await relay.rollback();
   });
 
-  it('hides no row that was committed late or given back, wherever its looks begin', async () => {
-    // A clock that stands still: no pass from the beginning is triggered by time.
+  it('finds rows that were committed late or released, although it scans from a remembered position', async () => {
+    // The clock stands still, so that time triggers no scan from the beginning.
     const store = new MysqlOutboxStore(db, () => 0);
     await store.beat('relay', 600_000);
     await write('early-', 1, 0);
     expect(await claim(store, 't1')).toEqual(['early-1']);
-    // Its transaction began an hour before the one whose row was claimed already.
+    // As if its transaction had begun an hour before the one whose row was claimed already.
     await write('late-', 1, 3_600);
     expect(await claim(store, 't2')).toEqual(['late-1']);
     await write('later-', 1, 0);
@@ -271,13 +287,13 @@ describe('a claim', () => {
     expect((await claim(store, 't3')).toSorted()).toEqual(['late-1', 'later-1']);
   });
 
-  it('begins where the last one ended, so that what is gone is not walked over again', async () => {
+  it('starts where the last one ended, so that it does not scan deleted rows again', async () => {
     const store = new MysqlOutboxStore(db, () => 0);
     await store.beat('relay', 600_000);
     await write('now-', 2, 0);
     expect(await claim(store, 't1', 1)).toEqual(['now-1']);
     await write('before-', 1, 3_600);
-    // From the beginning the older row would come first.
+    // A scan from the beginning would return the older row first.
     expect(await claim(store, 't2', 1)).toEqual(['now-2']);
   });
 });

@@ -147,9 +147,7 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
   async #connected<T>(
     fn: (session: MysqlSession, connection: PoolConnection) => Promise<T>,
   ): Promise<T> {
-    const connection = await this.#pool.getConnection().catch((error: unknown) => {
-      throw translateMysqlError(error);
-    });
+    const connection = await this.#take();
     let isUsable = true;
     try {
       await this.#prepare(connection);
@@ -162,6 +160,18 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
       if (isUsable) connection.release();
       else drop(connection);
     }
+  }
+
+  /** The driver waits for ever: while all connections are in use, and for a server that greets and then says no more. */
+  async #take(): Promise<PoolConnection> {
+    const taking = this.#pool.getConnection();
+    return await within(this.#timeoutMs, taking).catch((error: unknown) => {
+      taking.then(
+        connection => connection.release(),
+        () => undefined,
+      );
+      throw translateMysqlError(error);
+    });
   }
 
   /** A new connection gets our settings before its first statement. */

@@ -2,12 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { bind, bindRows } from './statement.ts';
 
 describe('a statement', () => {
-  it('has its parameters in the order of its places, one as often as it is used', () => {
+  it('binds its parameters in the order of its placeholders, each as often as it is used', () => {
     const statement = { text: 'select ? from t where a = ? and b = ?', order: [1, 0, 1] };
     expect(bind(statement, ['a', 'b'])).toEqual({ text: statement.text, values: ['b', 'a', 'b'] });
   });
 
-  it('has a place for each member of a list', () => {
+  it('has one placeholder for each element of a list', () => {
     const statement = { text: 'delete from t where id in (?) and token = ?', order: [1, 0] };
     expect(bind<string | number>(statement, ['x', [1, 2, 3]])).toEqual({
       text: 'delete from t where id in (?, ?, ?) and token = ?',
@@ -15,7 +15,7 @@ describe('a statement', () => {
     });
   });
 
-  it('takes many rows where it takes one, whatever follows them', () => {
+  it('repeats its VALUES tuple for each row, also before ON DUPLICATE KEY UPDATE', () => {
     const plain = { text: 'insert into t (a, b) values (?, lower(?))', order: [0, 1] };
     expect(
       bindRows(plain, [

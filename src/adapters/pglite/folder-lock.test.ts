@@ -20,7 +20,7 @@ describe('the lock of a folder', () => {
     return join(base, 'db');
   }
 
-  /** A folder as this process would have left it, with some facts about it changed. */
+  /** A folder that this process holds, with some facts about the holder changed. */
   async function setupHeldBy(changes: Partial<ProcessIdentity>): Promise<string> {
     const folder = await setup();
     await acquireFolderLock(folder);
@@ -34,7 +34,7 @@ describe('the lock of a folder', () => {
     return (await readdir(folder)).sort();
   }
 
-  it('creates a missing folder, readable by its owner only, and so is the lock file', async () => {
+  it('creates a missing folder and a lock file that only their owner can read', async () => {
     const folder = await setup();
     await acquireFolderLock(folder);
     expect((await stat(folder)).mode & 0o777).toBe(0o700);
@@ -79,7 +79,7 @@ describe('the lock of a folder', () => {
     expect(await readHolder(folder)).toBeNull();
   });
 
-  it('tells the endpoint of the holder once it is published', async () => {
+  it('shows the endpoint of the holder once it is published', async () => {
     const folder = await setup();
     const lock = await acquireFolderLock(folder);
     expect(await readHolder(folder)).toEqual({ pid: process.pid, endpoint: null });
@@ -90,7 +90,7 @@ describe('the lock of a folder', () => {
     });
   });
 
-  it('is not fooled by a process that was given the pid of a dead holder', async () => {
+  it('is free when another process has the pid of its dead holder', async () => {
     const folder = await setupHeldBy({ startTicks: '1' });
     expect(await readHolder(folder)).toBeNull();
     await acquireFolderLock(folder);
@@ -102,7 +102,7 @@ describe('the lock of a folder', () => {
     await acquireFolderLock(folder);
   });
 
-  it('stays with a holder on another machine, and tells which file to delete', async () => {
+  it('stays held by a process on another machine, and the hint names the file to delete', async () => {
     const folder = await setupHeldBy({ bootId: 'of another machine', host: 'elsewhere' });
     await expect(acquireFolderLock(folder)).rejects.toMatchObject({
       ...HELD,
@@ -112,13 +112,13 @@ describe('the lock of a folder', () => {
     await acquireFolderLock(folder);
   });
 
-  it('stays with a holder in another container, where its pid means nothing here', async () => {
+  it('stays held by a process in another container, whose pid has no meaning here', async () => {
     const folder = await setupHeldBy({ pidNamespace: 'pid:[1]', pid: 2 ** 22 - 1 });
     await expect(acquireFolderLock(folder)).rejects.toMatchObject(HELD);
   });
 
   it.each(['', '{"state":"held"', '{}', '{"state":"held","holder":{"pid":-1}}'])(
-    'counts as held when its file says %j',
+    'counts as held when its file contains %j',
     async text => {
       const folder = await setup();
       await (await acquireFolderLock(folder)).release();
@@ -128,7 +128,7 @@ describe('the lock of a folder', () => {
     },
   );
 
-  it('goes to one of two starters that saw the same free lock', async () => {
+  it('goes to one of two processes that saw it free', async () => {
     const folder = await setup();
     await (await acquireFolderLock(folder)).release();
     const outcomes = await Promise.allSettled([
@@ -138,12 +138,12 @@ describe('the lock of a folder', () => {
     expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
   });
 
-  it('is refused to a starter that slept while its number was won and removed', async () => {
+  it('is refused to a process that slept while its generation was acquired and removed', async () => {
     const folder = await setup();
     await (await acquireFolderLock(folder)).release();
     vi.spyOn(LockFiles.prototype, 'create').mockImplementationOnce(async (generation, record) => {
-      // Between the sleeper's judgement of lock.1 and its lock.2: lock.2 comes and goes, lock.3 is
-      // held.
+      // After the sleeper has read lock.1 and before it creates lock.2, other processes create and
+      // remove lock.2 and hold lock.3.
       await (await acquireFolderLock(folder)).release();
       await acquireFolderLock(folder);
       expect(await lockFilesIn(folder)).not.toContain('lock.2');
@@ -153,7 +153,7 @@ describe('the lock of a folder', () => {
     expect(await lockFilesIn(folder)).toEqual(['lock.3', 'lock.generation']);
   });
 
-  it('is refused to a starter that overlooks the newest file', async () => {
+  it('is refused to a process that overlooked the newest lock file', async () => {
     const folder = await setup();
     await (await acquireFolderLock(folder)).release();
     const stale = await new LockFiles(folder).top();
@@ -163,14 +163,14 @@ describe('the lock of a folder', () => {
     await expect(acquireFolderLock(folder)).rejects.toMatchObject(HELD);
   });
 
-  it('does not stay held when it could not be won to the end', async () => {
+  it('does not stay held when acquiring it fails halfway', async () => {
     const folder = await setup();
     vi.spyOn(LockFiles.prototype, 'settleGeneration').mockRejectedValueOnce(new Error('disk full'));
     await expect(acquireFolderLock(folder)).rejects.toThrow('disk full');
     await acquireFolderLock(folder);
   });
 
-  it('forgets the token when it is released', async () => {
+  it('removes the token from its file when it is released', async () => {
     const folder = await setup();
     const lock = await acquireFolderLock(folder);
     await lock.publishEndpoint({ port: 5, token: 'secret' });

@@ -25,7 +25,7 @@ describe('an embedded database', () => {
   });
 
   it.each(['own', 'own-or-join'] as const)(
-    'is not created by %s without leave, and the folder is not touched',
+    'is not created in mode %s without createIfMissing, and the folder is not touched',
     async mode => {
       const missing = join(base, 'missing');
       await expect(openEmbedded(missing, { mode })).rejects.toMatchObject({
@@ -36,55 +36,55 @@ describe('an embedded database', () => {
     },
   );
 
-  it('cannot be joined when nobody holds it, and the hint names `outlast dev`', async () => {
+  it('cannot be joined while no process holds it, and the hint names `outlast dev`', async () => {
     await expect(openEmbedded(folder, { mode: 'join' })).rejects.toMatchObject({
       ...UNAVAILABLE,
       hint: expect.stringContaining('outlast dev') as string,
     });
   });
 
-  it('is shared by those who join its owner, and refused to a second owner', async () => {
+  it('is shared by processes that join its owner, and refused to a second owner', async () => {
     const owner = await openEmbedded(folder, { mode: 'own' });
-    const guest = await openEmbedded(folder, { mode: 'join' });
+    const client = await openEmbedded(folder, { mode: 'join' });
     const command = await openEmbedded(folder, { mode: 'own-or-join' });
-    expect([owner.pglite === null, guest.pglite, command.pglite]).toEqual([false, null, null]);
-    await guest.query('insert into t values (1)');
+    expect([owner.pglite === null, client.pglite, command.pglite]).toEqual([false, null, null]);
+    await client.query('insert into t values (1)');
     expect(await command.query('delete from t returning id')).toEqual([{ id: 1 }]);
     await expect(openEmbedded(folder, { mode: 'own' })).rejects.toMatchObject({
       ...HELD,
       pid: process.pid,
     });
-    await Promise.all([guest.close(), command.close()]);
+    await Promise.all([client.close(), command.close()]);
     await owner.close();
   });
 
-  it('fails its guests when the owner leaves and serves them when it is back', async () => {
+  it('rejects calls of its clients while it has no owner, and serves them under the next owner', async () => {
     const owner = await openEmbedded(folder, { mode: 'own' });
-    const guest = await openEmbedded(folder, { mode: 'join' });
+    const client = await openEmbedded(folder, { mode: 'join' });
     await owner.close();
-    await expect(guest.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
+    await expect(client.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
     const next = await openEmbedded(folder, { mode: 'own' });
-    expect(await guest.query('select 1 as one')).toEqual([{ one: 1 }]);
-    await guest.close();
+    expect(await client.query('select 1 as one')).toEqual([{ one: 1 }]);
+    await client.close();
     await next.close();
   });
 
-  it('closes while a guest has a transaction open, and rolls that back', async () => {
+  it('closes while a client has an open transaction, and rolls it back', async () => {
     const owner = await openEmbedded(folder, { mode: 'own' });
-    const guest = await openEmbedded(folder, { mode: 'join' });
-    const cut = guest.transaction(async tx => {
+    const client = await openEmbedded(folder, { mode: 'join' });
+    const cut = client.transaction(async tx => {
       await tx.query('insert into t values (2)');
       await owner.close();
       await tx.query('select 1');
     });
     await expect(cut).rejects.toMatchObject(UNAVAILABLE);
-    await guest.close();
+    await client.close();
     const next = await openEmbedded(folder, { mode: 'own' });
     expect(await next.query('select * from t')).toEqual([]);
     await next.close();
   });
 
-  it('is waited for by a command while another command has it', async () => {
+  it('makes a command wait while another command has it open', async () => {
     const first = await openEmbedded(folder, { mode: 'own-or-join' });
     const second = openEmbedded(folder, { mode: 'own-or-join' });
     await first.query('select 1');
@@ -92,7 +92,7 @@ describe('an embedded database', () => {
     await (await second).close();
   });
 
-  it('is refused after the wait when its holder does not serve', async () => {
+  it('is refused after the wait when its holder serves no clients', async () => {
     const lock = await acquireFolderLock(folder);
     const options = { waitMs: 0 } as const;
     for (const mode of ['own', 'own-or-join'] as const) {
@@ -103,7 +103,7 @@ describe('an embedded database', () => {
     await lock.release();
   });
 
-  it('keeps what was committed when it is opened again', async () => {
+  it('keeps committed rows when it is opened again', async () => {
     const first = await openEmbedded(folder, { mode: 'own' });
     await first.query('insert into t values (3)');
     await first.close();
@@ -113,7 +113,7 @@ describe('an embedded database', () => {
     await second.close();
   });
 
-  it('is created anew when its creation was interrupted', async () => {
+  it('is created again when its creation was interrupted', async () => {
     const broken = join(base, 'broken');
     await (await acquireFolderLock(broken)).release();
     await writeFile(join(broken, 'data.incomplete'), '');
@@ -127,7 +127,7 @@ describe('an embedded database', () => {
     await db.close();
   });
 
-  it('gives the folder back when it cannot be opened', async () => {
+  it('releases the folder lock when it cannot be opened', async () => {
     const foreign = join(base, 'foreign');
     await (await acquireFolderLock(foreign)).release();
     await mkdir(join(foreign, 'data'));

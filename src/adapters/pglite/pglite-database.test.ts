@@ -97,14 +97,14 @@ describe('a PGlite database', () => {
     expect(rows).toEqual([{ id: 1 }, { id: 2 }]);
   });
 
-  it('carries out none of several commands when one fails', async () => {
+  it('rolls back all of several commands when one fails', async () => {
     const table = await createTable();
     const both = db.query(`insert into ${table} values (1); insert into ${table} values (1);`);
     await expect(both).rejects.toMatchObject({ code: '23505' });
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('commits when the function returns and hands on its value', async () => {
+  it('commits when the function returns, and returns its value', async () => {
     const table = await createTable();
     const value = await db.transaction(async tx => {
       await tx.query(`insert into ${table} values ($1)`, [1]);
@@ -114,7 +114,7 @@ describe('a PGlite database', () => {
     expect(await idsOf(table)).toEqual([1]);
   });
 
-  it('rolls back when the function throws and rethrows the very error', async () => {
+  it('rolls back when the function throws, and rethrows the same error', async () => {
     const table = await createTable();
     const error = new Error('mine');
     const failing = db.transaction(async tx => {
@@ -125,7 +125,7 @@ describe('a PGlite database', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('makes a query wait for an open transaction and keeps it out of its rollback', async () => {
+  it('makes other queries wait for an open transaction, and does not roll them back with it', async () => {
     const table = await createTable();
     const order: string[] = [];
     let outer: Promise<unknown> = Promise.resolve();
@@ -156,7 +156,7 @@ describe('a PGlite database', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('ends by its limit a transaction that waits for a query on the database itself', async () => {
+  it('ends a transaction at its time limit when it waits for a query outside of it', async () => {
     const table = await createTable();
     let outer: Promise<unknown> = Promise.resolve();
     const deadlocked = db.transaction(async tx => {
@@ -171,7 +171,7 @@ describe('a PGlite database', () => {
     expect(await idsOf(table)).toEqual([2]);
   });
 
-  it('passes SQL errors on with their SQLSTATE and without the parameters', async () => {
+  it('rejects with the SQLSTATE of the error and without the parameters', async () => {
     const error: unknown = await db
       .query('select $1::int', ['secret'])
       .catch((caught: unknown) => caught);
@@ -188,40 +188,40 @@ describe('a PGlite database', () => {
     await expect(aborted).rejects.toMatchObject({ code: '25P02' });
   });
 
-  it('hints when listening begins and when a commit notifies, never on a rollback', async () => {
-    let hints = 0;
+  it('calls the listener when listening begins and after a commit with NOTIFY, never after a rollback', async () => {
+    let calls = 0;
     let wake: () => void = () => undefined;
-    const nextHint = (): Promise<void> => new Promise(resolve => (wake = resolve));
-    const first = nextHint();
+    const nextCall = (): Promise<void> => new Promise(resolve => (wake = resolve));
+    const first = nextCall();
     const undo = db.listen('news', () => {
-      hints++;
+      calls++;
       wake();
     });
     await first;
-    expect(hints).toBe(1);
+    expect(calls).toBe(1);
 
     const failing = db.transaction(async tx => {
       await tx.query(`select pg_notify('news', '')`);
       throw new Error('roll back');
     });
     await expect(failing).rejects.toThrow();
-    expect(hints).toBe(1);
+    expect(calls).toBe(1);
 
-    const second = nextHint();
+    const second = nextCall();
     await db.transaction(async tx => {
       await tx.query(`select pg_notify('news', '')`);
-      expect(hints).toBe(1);
+      expect(calls).toBe(1);
     });
     await second;
-    expect(hints).toBe(2);
+    expect(calls).toBe(2);
 
     undo();
     await db.query(`notify news`);
     await db.query('select 1');
-    expect(hints).toBe(2);
+    expect(calls).toBe(2);
   });
 
-  it('refuses a channel that is no plain name', () => {
+  it('refuses a channel name that is not a plain identifier', () => {
     expect(() => db.listen('a; drop table t', () => undefined)).toThrow(
       expect.objectContaining({ code: 'ERR_NAME_UNSAFE' }),
     );

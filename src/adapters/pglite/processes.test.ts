@@ -20,7 +20,7 @@ const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
  * Behaviour that only real processes and threads can show. Node 20 runs no TypeScript, so they get
  * it compiled.
  */
-describe('processes around an embedded database', () => {
+describe('processes that share an embedded database', () => {
   let base: string;
   let db: PGliteDatabase;
   let files = 0;
@@ -63,7 +63,7 @@ describe('processes around an embedded database', () => {
     return holder;
   }
 
-  it('gives the folder of a killed holder to the next', async () => {
+  it('gives the folder of a killed holder to the next process', async () => {
     const folder = join(base, 'killed');
     const holder = await startHolder(folder);
     await expect(acquireFolderLock(folder)).rejects.toMatchObject({ ...HELD, pid: holder.pid });
@@ -71,14 +71,14 @@ describe('processes around an embedded database', () => {
     await (await acquireFolderLock(folder)).release();
   });
 
-  it('leaves the folder with a holder that is stopped', async () => {
+  it('keeps the folder locked while its holder is stopped', async () => {
     const folder = join(base, 'stopped');
     const holder = await startHolder(folder);
     holder.signal('SIGSTOP');
     await expect(acquireFolderLock(folder)).rejects.toMatchObject({ ...HELD, pid: holder.pid });
   });
 
-  it('takes the folder of a killed holder whose parent has not noticed', async () => {
+  it('gives the folder of a killed holder to the next process while the holder is a zombie', async () => {
     const folder = join(base, 'zombie');
     // The shell replaces itself, so no process waits for the child it started.
     const child = await script(`
@@ -98,7 +98,7 @@ describe('processes around an embedded database', () => {
     await (await acquireFolderLock(folder)).release();
   });
 
-  it('gives a stale lock to exactly one of twenty starters', async () => {
+  it('gives a stale lock to exactly one of twenty processes that start at once', async () => {
     const folder = join(base, 'race');
     await (await startHolder(folder)).kill('SIGKILL');
     const starters = await Promise.all(Array.from({ length: 20 }, () => start(acquirer, folder)));
@@ -109,7 +109,7 @@ describe('processes around an embedded database', () => {
     expect(outcomes.filter(outcome => outcome === 'ERR_FOLDER_HELD')).toHaveLength(19);
   });
 
-  it('never lets two in while many acquire, release and die', async () => {
+  it('never gives the lock to two processes while many acquire, release and die', async () => {
     const folder = join(base, 'churn');
     await mkdir(folder);
     const inside = join(base, 'inside');
@@ -144,11 +144,11 @@ describe('processes around an embedded database', () => {
     const churners = await Promise.all(
       ['', 'yes', '', 'yes', 'yes', ''].map(mayDie => start(churner, folder, inside, mayDie)),
     );
-    const said = await Promise.all(churners.map(child => child.everything()));
-    expect(said.flat().sort()).toEqual(['done', 'done', 'done']);
+    const messages = await Promise.all(churners.map(child => child.allMessages()));
+    expect(messages.flat().sort()).toEqual(['done', 'done', 'done']);
   });
 
-  it('rolls back the transaction of a killed client at once, and others go on', async () => {
+  it('rolls back the transaction of a killed client at once, and other clients go on', async () => {
     await db.query('create table killed_client (id int)');
     const server = await serveDatabase(db);
     onTestFinished(() => server.close());
@@ -176,7 +176,7 @@ describe('processes around an embedded database', () => {
     expect(performance.now() - started).toBeLessThan(5_000);
   });
 
-  it('rejects what is under way when the serving process is killed', async () => {
+  it('rejects running queries when the serving process is killed', async () => {
     const serving = await start(`
       import { serveDatabase } from './adapters/remote/remote-server.js';
       const query = () => { process.send('asked'); return new Promise(() => undefined); };
@@ -192,7 +192,7 @@ describe('processes around an embedded database', () => {
     await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
   });
 
-  it('serves a worker thread as it serves a process', async () => {
+  it('serves a worker thread like a process', async () => {
     const server = await serveDatabase(db);
     onTestFinished(() => server.close());
     const { port, token } = server;
@@ -210,12 +210,12 @@ describe('processes around an embedded database', () => {
     `);
     const worker = new Worker(code, { workerData: { port, token }, execArgv: [] });
     // It ends by itself: a closed client keeps nothing alive.
-    const [said, exit] = await Promise.all([once(worker, 'message'), once(worker, 'exit')]);
-    expect(said).toEqual([{ bytes: [0, 255], sqlstate: '22012' }]);
+    const [messages, exit] = await Promise.all([once(worker, 'message'), once(worker, 'exit')]);
+    expect(messages).toEqual([{ bytes: [0, 255], sqlstate: '22012' }]);
     expect(exit).toEqual([0]);
   });
 
-  it('names the install line when the driver is missing, and touches nothing', async () => {
+  it('names the npm command when the driver is missing, and creates no folder', async () => {
     const child = await start(
       `
       import { existsSync } from 'node:fs';
@@ -256,17 +256,17 @@ describe('processes around an embedded database', () => {
 class Child {
   readonly #process: ChildProcess;
   readonly #exited: Promise<unknown>;
-  readonly #said: string[] = [];
-  #onSaid: () => void = () => undefined;
+  readonly #messages: string[] = [];
+  #onMessage: () => void = () => undefined;
 
   constructor(child: ChildProcess) {
     this.#process = child;
     this.#exited = once(child, 'exit');
     child.on('message', message => {
-      this.#said.push(message as string);
-      this.#onSaid();
+      this.#messages.push(message as string);
+      this.#onMessage();
     });
-    child.on('exit', () => this.#onSaid());
+    child.on('exit', () => this.#onMessage());
   }
 
   get pid(): number {
@@ -289,16 +289,16 @@ class Child {
 
   /** The next message; fails when the process ends without one. */
   async next(): Promise<string> {
-    while (this.#said.length === 0) {
-      if (this.#process.exitCode !== null) throw new Error('the process ended without a word');
-      await new Promise<void>(resolve => (this.#onSaid = resolve));
+    while (this.#messages.length === 0) {
+      if (this.#process.exitCode !== null) throw new Error('the process ended without a message');
+      await new Promise<void>(resolve => (this.#onMessage = resolve));
     }
-    return this.#said.shift() ?? '';
+    return this.#messages.shift() ?? '';
   }
 
-  async everything(): Promise<string[]> {
+  async allMessages(): Promise<string[]> {
     await this.#exited;
-    return this.#said;
+    return this.#messages;
   }
 }
 

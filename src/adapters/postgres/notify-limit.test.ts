@@ -11,7 +11,7 @@ function setup() {
 }
 
 describe('the limit on notifications', () => {
-  it('lets every send notify while there are few', () => {
+  it('lets every send notify while sends are rare', () => {
     const { takeUpTo, pass } = setup();
     for (let second = 0; second < 10; second++) {
       expect(takeUpTo(5)).toBe(5);
@@ -19,7 +19,7 @@ describe('the limit on notifications', () => {
     }
   });
 
-  it('lets fifty a second notify under load, and a burst of ten before that', () => {
+  it('allows a burst of ten notifications, then fifty a second', () => {
     const { takeUpTo, pass } = setup();
     expect(takeUpTo(1_000)).toBe(10);
     let taken = 0;
@@ -31,7 +31,7 @@ describe('the limit on notifications', () => {
     expect(taken).toBeLessThanOrEqual(50);
   });
 
-  it('saves up no more than a burst', () => {
+  it('never accumulates more than one burst', () => {
     const { takeUpTo, pass } = setup();
     pass(3_600_000);
     expect(takeUpTo(1_000)).toBe(10);

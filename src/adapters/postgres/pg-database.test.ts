@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { until } from '../../../test/support/database.ts';
 import { TcpProxy } from '../../../test/support/tcp-proxy.ts';
 import { withDatabase, type TestDatabase } from '../../../test/support/servers.ts';
 import { PgDatabase } from './pg-database.ts';
@@ -26,7 +27,7 @@ describe('a statement', () => {
     await db.close();
   });
 
-  it('runs all the same where a pooler has given its name to a session that does not know it', async () => {
+  it('runs also when a pooler assigns a session in which it is not prepared', async () => {
     const db = await open();
     await db.query('create table once (n int)');
     await db.query('insert into once values ($1::int)', [1]);
@@ -37,7 +38,7 @@ describe('a statement', () => {
     await db.close();
   });
 
-  it('runs all the same when a migration has changed what it returns', async () => {
+  it('runs also after a migration has changed the columns it returns', async () => {
     const db = await open();
     await db.query('create table changing (a int)');
     await db.query('insert into changing values (1)');
@@ -49,15 +50,15 @@ describe('a statement', () => {
   });
 });
 
-describe('a statement that meets a conflict', () => {
-  // A sequence is not rolled back with the statement: so the function knows how often it was run.
+describe('a statement that fails with a deadlock or a serialization error', () => {
+  // A sequence is not rolled back with the statement, so it counts how often the function was run.
   const FLAKY = `create sequence runs; create function flaky(failing int, state text) returns int language plpgsql as $$
     begin
       if nextval('runs') % (failing + 1) <> 0 then raise exception using errcode = state; end if;
       return failing;
     end $$`;
 
-  it('is run again, as nothing of it has happened, but not for ever', async () => {
+  it('is repeated a limited number of times', async () => {
     const db = await open();
     await db.query(FLAKY);
     for (const state of ['40P01', '40001'])
@@ -72,7 +73,7 @@ describe('a statement that meets a conflict', () => {
 });
 
 describe('a session', () => {
-  it('is READ COMMITTED and has its limits, whatever the database says', async () => {
+  it('uses READ COMMITTED and its own timeouts, whatever the defaults of the database are', async () => {
     const admin = await open();
     await admin.query(
       `do $$ begin execute format('alter database %I set default_transaction_isolation = serializable', current_database()); end $$`,
@@ -95,8 +96,31 @@ describe('a session', () => {
   });
 });
 
-describe('a close', () => {
-  it('comes to an end where the server has fallen silent, with connections at rest and one that listens', async () => {
+describe('a listening connection', () => {
+  it('is replaced when it is half open, and gets later notifications', async () => {
+    const proxy = await TcpProxy.to(server.url);
+    onTestFinished(() => proxy.close());
+    const options = { url: proxy.url(server.url), poolSize: 1, queryTimeoutMs: 500 };
+    const [db, direct] = [await PgDatabase.open(options), await open()];
+    onTestFinished(async () => void (await Promise.all([db.close(), direct.close()])));
+    let hints = 0;
+    db.listen('bell', () => void (hints += 1));
+    const isHeard = async (): Promise<boolean> => {
+      const before = hints;
+      await direct.query('notify bell');
+      await direct.query('select 1');
+      return hints > before;
+    };
+    await until(isHeard);
+    proxy.freeze();
+    // The first hint covers what was missed, the second is a notification.
+    await until(isHeard);
+    await until(isHeard);
+  });
+});
+
+describe('close()', () => {
+  it('ends when the server has stopped answering, with idle connections and a listening one', async () => {
     const proxy = await TcpProxy.to(server.url);
     const url = proxy.url(server.url);
     const db = await PgDatabase.open({ url, poolSize: 2, queryTimeoutMs: 30_000 });

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
+import type { Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
@@ -129,9 +129,17 @@ export class PgDatabase implements PostgresDatabase {
       // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
       return pool.on('error', () => undefined);
     };
-    const makeClient = (): Client =>
-      new pg.Client({ ...config, application_name: 'outlast-listen' });
-    return new PgDatabase(makePool, new PgListener(makeClient), sockets);
+    const listener = new PgListener(() => {
+      const socket = openSocket(sockets);
+      const client = new pg.Client({
+        ...config,
+        stream: () => socket,
+        query_timeout: options.queryTimeoutMs,
+        application_name: 'outlast-listen',
+      });
+      return { client, socket };
+    }, options.queryTimeoutMs);
+    return new PgDatabase(makePool, listener, sockets);
   }
 
   /** A statement that met a deadlock, or a serialization failure, has done nothing: it is run again. */

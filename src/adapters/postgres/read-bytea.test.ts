@@ -11,13 +11,13 @@ const escaped = [...ALL]
   })
   .join('');
 
-describe('bytes of a bytea', () => {
-  it('are read from digits and from escapes alike', () => {
+describe('a bytea value', () => {
+  it('is read from the hex format and from the escape format', () => {
     expect(readBytea(`\\x${ALL.toString('hex')}`)).toEqual(ALL);
     expect(readBytea(escaped)).toEqual(ALL);
   });
 
-  it('may be none, and may look like the other form', () => {
+  it('may be empty, and may contain text that looks like the other format', () => {
     expect(readBytea(String.raw`\x`)).toHaveLength(0);
     expect(readBytea('')).toHaveLength(0);
     expect(readBytea(String.raw`\\x41`).toString()).toBe(String.raw`\x41`);

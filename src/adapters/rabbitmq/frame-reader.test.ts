@@ -64,7 +64,7 @@ function framesOf(message: Message): Buffer {
   ]);
 }
 
-/** What a connection reads from bytes that arrive in these pieces. */
+/** The frames that a connection reads from bytes that arrive in these pieces. */
 function read(pieces: readonly Buffer[], prepare: (connection: Connection) => void): unknown[] {
   const stream = new PassThrough();
   const connection = new Connection(stream);
@@ -106,7 +106,7 @@ const message = fc.record<Message>({
 });
 
 describe('frames of deliveries', () => {
-  it('are read as amqplib reads them, in whatever pieces they come', () => {
+  it('are read as amqplib reads them, however the bytes are split', () => {
     const plan = fc.record({
       messages: fc.array(message, { minLength: 1, maxLength: 6 }),
       cuts: fc.array(fc.nat(), { maxLength: 8 }),
@@ -114,15 +114,15 @@ describe('frames of deliveries', () => {
     fc.assert(
       fc.property(plan, ({ messages, cuts }) => {
         const bytes = Buffer.concat(messages.map(framesOf));
-        const places = [0, ...cuts.map(cut => cut % bytes.length), bytes.length];
-        const sorted = places.sort((a, b) => a - b);
+        const offsets = [0, ...cuts.map(cut => cut % bytes.length), bytes.length];
+        const sorted = offsets.sort((a, b) => a - b);
         const pieces = sorted.slice(1).map((end, at) => bytes.subarray(sorted[at], end));
         const theirs = read(pieces, () => undefined);
         expect(theirs.length).toBeGreaterThanOrEqual(2 * messages.length);
         const ours = read(pieces, connection => {
           const { recvFrame } = connection;
           readDeliveries(connection);
-          // These are internals of amqplib: they must still be there.
+          // The reader replaces an internal function of amqplib, which must still exist.
           expect(connection.recvFrame).not.toBe(recvFrame);
         });
         expect(ours).toEqual(theirs);
@@ -130,7 +130,7 @@ describe('frames of deliveries', () => {
     );
   });
 
-  it('that are broken are refused as amqplib refuses them', () => {
+  it('are refused as amqplib refuses them when they are broken', () => {
     const bytes = framesOf({
       deliveryTag: 1,
       channel: 1,

@@ -56,7 +56,7 @@ function framesOf(bytes: Buffer): Frame[] {
   return frames;
 }
 
-/** Those that Celery sends as we do: persistent, without an expiration, and with no integer beyond 32 bits. */
+/** The messages that Celery sends as we do: persistent, without an expiration, and with no integer beyond 32 bits. */
 const isAlike = ({ properties, headers }: CeleryMessage): boolean =>
   properties['delivery_mode'] === 2 &&
   'correlation_id' in properties &&
@@ -97,10 +97,10 @@ describe('the frames of a message', () => {
 
   it.each<[string, Readonly<Record<string, unknown>>]>([
     ['headers larger than a frame', { big: 'x'.repeat(5_000) }],
-    ['headers larger than anything', { big: 'x'.repeat(200_000) }],
-    ['a name longer than a name can be', { ['n'.repeat(256)]: 'x' }],
-    ['a value that is none', { value: 7n }],
-  ])('are refused for %s, and the writer goes on', (_, headers) => {
+    ['headers larger than the largest frame', { big: 'x'.repeat(200_000) }],
+    ['a header name that is too long', { ['n'.repeat(256)]: 'x' }],
+    ['a value of an unsupported type', { value: 7n }],
+  ])('are refused for %s, and the writer stays usable', (_, headers) => {
     const writer = new FrameWriter();
     const publication = publicationOf(plain);
     const before = write(writer, 1, publication, 4_096);
@@ -108,7 +108,7 @@ describe('the frames of a message', () => {
     expect(write(writer, 1, publication, 4_096)).toEqual(before);
   });
 
-  it('of many messages come out in the order they were added, whatever their sizes', () => {
+  it('are returned in the order in which messages were added, whatever their sizes', () => {
     const writer = new FrameWriter();
     const sizes = [
       10,
@@ -138,7 +138,7 @@ describe('the frames of a message', () => {
     expect(taken.length).toBeLessThan(messages.length / 4);
   });
 
-  it('hold every kind of value', () => {
+  it('encode every type of header value', () => {
     const headers = {
       text: 'é😀',
       numbers: [0, -1, 128, 40_000, 2 ** 31, 2 ** 53 - 1, 0.5, -2.25],
@@ -158,12 +158,12 @@ describe('the frames of a message', () => {
   });
 });
 
-describe('properties that others wrote', () => {
+describe('properties written by Celery', () => {
   it.each(
     [...CELERY_52, ...CELERY_56].flatMap(({ name, messages }) =>
       messages.map(message => ({ name, message })),
     ),
-  )('are read as they are: $name', ({ message }) => {
+  )('are read without change: $name', ({ message }) => {
     const bytes = Buffer.from(message.content_header_hex, 'hex').subarray(12);
     const { headers, contentType, priority } = readProperties(bytes, 0, bytes.length);
     expect(headers).toEqual(message.headers);
@@ -171,7 +171,7 @@ describe('properties that others wrote', () => {
     expect(priority).toBe(message.properties['priority']);
   });
 
-  it('come without headers that nobody can read', () => {
+  it('are read without headers when the header table is malformed', () => {
     const table = Buffer.from([0, 0, 0, 4, 1, 0x61, 0x3f, 0]);
     const bytes = Buffer.concat([Buffer.from([0x30, 0x00]), table, Buffer.from([2])]);
     expect(readProperties(bytes, 0, bytes.length)).toEqual({ headers: undefined, deliveryMode: 2 });

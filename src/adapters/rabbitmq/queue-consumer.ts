@@ -20,6 +20,8 @@ const LATE_MS = 1_000;
 /** For the first window, which is no larger than needed: quorum queues count returns. */
 const FIRST_LATE_MS = 2_000;
 const LOOK_MS = 250;
+/** A message that is polled finds a free slot at once: when it is answered in less, its task was short. */
+const SHORT_MS = 500;
 
 export interface ConsumerOptions {
   readonly link: RabbitLink;
@@ -57,6 +59,8 @@ export class QueueConsumer {
   #buffer: Buffered[] = [];
   #isWanted = false;
   #isPulling = false;
+  /** When the messages came that were polled and are not answered yet. */
+  readonly #pulled = new Map<number, number>();
   #isWatched = false;
   #subscription: Subscription | null = null;
   #isWorking = false;
@@ -108,9 +112,11 @@ export class QueueConsumer {
     let message: GetMessage | null = null;
     if (allowance.isSpent) return taken;
     do {
-      message = await subscription.get(this.#queue);
-      if (message !== null)
+      message = await subscription.get();
+      if (message !== null) {
+        this.#pulled.set(message.fields.deliveryTag, systemClock.monotonic());
         taken.push(this.#decode(this.#tagOf(subscription, message), message, allowance));
+      }
     } while (message !== null && taken.length < most && !allowance.isSpent);
     // The queue is empty, so the next message finds a free slot.
     if (message === null && this.#isPulling) this.#resume();
@@ -131,15 +137,28 @@ export class QueueConsumer {
     this.#subscription?.acknowledge(deliveryTags);
     this.#borrowed?.release(deliveryTags);
     const width = this.#pace.widerBy(ours.length);
-    if (width === 0) return;
+    const werePulledAndShort = this.#werePulledAndShort(deliveryTags);
     // Tasks are short: pushed messages do not wait.
-    if (this.#isPulling) this.#resume();
-    else void this.#widen(width);
+    if (this.#isPulling && (width > 0 || werePulledAndShort)) this.#resume();
+    else if (width > 0) void this.#widen(width);
+  }
+
+  /**
+   * Polling a busy server brings so few messages that they look like long tasks by their number, and extra windows may have
+   * to rest for minutes: so the time that each message took decides whether the first window is opened again.
+   */
+  #werePulledAndShort(deliveryTags: readonly number[]): boolean {
+    if (this.#pulled.size === 0) return false;
+    const since = systemClock.monotonic() - SHORT_MS;
+    // The oldest comes first: one that runs for long keeps a slot that others would wait for.
+    const [oldest = Infinity] = this.#pulled.values();
+    return deliveryTags.filter(tag => this.#pulled.delete(tag)).length > 0 && oldest > since;
   }
 
   giveBack({ subscription, deliveryTag }: TagParts): void {
     if (this.#subscription?.name !== subscription) return;
     this.#subscription.giveBack(deliveryTag);
+    this.#pulled.delete(deliveryTag);
     this.#borrowed?.release([deliveryTag]);
   }
 
@@ -147,6 +166,7 @@ export class QueueConsumer {
   async pause(): Promise<void> {
     this.#isWanted = false;
     this.#isPulling = true;
+    this.#pulled.clear();
     // Cancel first: otherwise the server would push them straight back to us.
     await Promise.all([this.#subscription?.stop(), this.#borrowed?.shutAll()]);
     this.#pace.narrow();
@@ -161,9 +181,7 @@ export class QueueConsumer {
     this.#pace.widen(width);
     this.#watch();
     try {
-      await subscription.widen(this.#queue, window, message =>
-        this.#receive(subscription, message, true),
-      );
+      await subscription.widen(window, message => this.#receive(subscription, message, true));
       // It was shut while it was being opened.
       if (!this.#pace.isWide) await subscription.narrow();
     } catch {
@@ -264,14 +282,13 @@ export class QueueConsumer {
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
       const first = windows?.step ?? prefetch;
-      subscription = await Subscription.open(model, first, () => this.#forget());
+      const onClose = (): void => this.#forget();
+      subscription = await Subscription.open({ model, queue: this.#queue, first, onClose });
       this.#subscription = subscription;
     }
     if (!this.#isWanted) return 'stopped';
     const current = subscription;
-    const end = await current.consume(this.#queue, message =>
-      this.#receive(current, message, false),
-    );
+    const end = await current.consume(message => this.#receive(current, message, false));
     this.#consumedAt = systemClock.monotonic();
     // The server cancels all consumers of a queue; the next iteration starts with the first window only.
     this.#pace.narrow();
@@ -286,6 +303,7 @@ export class QueueConsumer {
   #forget(): void {
     this.#buffer = [];
     this.#isPulling = false;
+    this.#pulled.clear();
     this.#pace.narrow();
     this.#borrowed?.drop();
   }
@@ -304,7 +322,7 @@ export class QueueConsumer {
       open: async (size, onMessage) => {
         const current = this.#subscription;
         if (!current?.isOpen) throw new Error('the channel is gone');
-        return await current.further(this.#queue, size, message => {
+        return await current.further(size, message => {
           onMessage(message.fields.deliveryTag);
           this.#receive(current, message, false);
         });

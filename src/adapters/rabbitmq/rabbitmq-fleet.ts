@@ -17,6 +17,8 @@ import { toDriverTable } from './field-table.ts';
 import { lost } from './rabbitmq-errors.ts';
 import { RabbitLink, type OpenLink } from './rabbitmq-link.ts';
 import { CONTROL_SHAPE, ensureExchange, type ExchangeShape } from './topology.ts';
+import { ANSWER_MS, giveUp, openChannel } from './with-channel.ts';
+import { within } from './within.ts';
 
 /** As Celery declares them. */
 const SHAPES: Readonly<Record<string, ExchangeShape>> = {
@@ -31,6 +33,8 @@ const REQUEST_TTL_MS = 300_000;
 const RELISTEN: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
 /** How long the last messages may take to be written. */
 const CLOSE_MS = 1_000;
+
+type Receive = Parameters<Channel['consume']>[1];
 
 interface Outgoing {
   readonly link: OpenLink;
@@ -146,7 +150,7 @@ export class RabbitFleet implements Fleet {
   ): Promise<Channel> {
     for (const exchange of [EVENT_EXCHANGE, REPLY_EXCHANGE])
       await ensureExchange(model, exchange, SHAPES[exchange] as ExchangeShape);
-    const channel = await model.createChannel();
+    const channel = await openChannel(model, EVENT_EXCHANGE);
     channel.on('error', error => this.#reportTrouble('tell', error));
     channel.on('close', () => set({ isClosed: true }));
     channel.on('drain', () => set({ isFull: false }));
@@ -176,7 +180,7 @@ export class RabbitFleet implements Fleet {
   ): Promise<unknown> {
     const { model, reason } = await this.#link.open();
     await ensureExchange(model, CONTROL_EXCHANGE, SHAPES[CONTROL_EXCHANGE] as ExchangeShape);
-    const channel = await model.createChannel();
+    const channel = await openChannel(model, CONTROL_EXCHANGE);
     let [why, isOpen]: [unknown, boolean] = [undefined, true];
     const gone = new Promise<void>(resolve => {
       channel.on('error', error => (why = error));
@@ -185,25 +189,31 @@ export class RabbitFleet implements Fleet {
         resolve();
       });
     });
+    let cancel!: () => void;
+    const cancelled = new Promise<void>(resolve => (cancel = resolve));
+    const receive: Receive = message => {
+      if (message === null) return cancel();
+      const { content: body, properties } = message;
+      onRequest({ bytes: body.length, read: () => ({ headers: properties.headers, body }) });
+    };
+    try {
+      await within(ANSWER_MS, this.#openMailbox(channel, receive), 'has opened no mailbox');
+      this.#troubles.delete('listen');
+      onReady();
+      await Promise.race([gone, cancelled]);
+    } finally {
+      if (isOpen) giveUp(model, CONTROL_EXCHANGE, channel);
+    }
+    return why ?? reason() ?? new Error('the mailbox was deleted');
+  }
+
+  async #openMailbox(channel: Channel, receive: Receive): Promise<void> {
     const { queue } = await channel.assertQueue(
       `${this.#options.node}.${randomUUID()}.${CONTROL_EXCHANGE}`,
       { durable: false, exclusive: true, autoDelete: true, messageTtl: REQUEST_TTL_MS },
     );
     await channel.bindQueue(queue, CONTROL_EXCHANGE, '');
-    const cancelled = new Promise<void>((resolve, reject) => {
-      const receive = (message: Parameters<Parameters<Channel['consume']>[1]>[0]): void => {
-        if (message === null) return resolve();
-        const { content: body, properties } = message;
-        onRequest({ bytes: body.length, read: () => ({ headers: properties.headers, body }) });
-      };
-      channel.consume(queue, receive, { noAck: true, exclusive: true }).then(() => {
-        this.#troubles.delete('listen');
-        onReady();
-      }, reject);
-    });
-    await Promise.race([gone, cancelled]);
-    if (isOpen) await channel.close();
-    return why ?? reason() ?? new Error('the mailbox was deleted');
+    await channel.consume(queue, receive, { noAck: true, exclusive: true });
   }
 
   #reportTrouble(what: keyof Fleet, error: unknown): void {

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { BorrowedWindows } from './borrowed-windows.ts';
 import { SharedWindows } from './shared-windows.ts';
 
-/** A queue as its consumer knows it; the server fills every window as far as there are messages. */
+/** A queue as its consumer sees it. The server fills every window while the queue has messages. */
 class Queue {
   isConsuming = true;
   untaken = 0;
@@ -40,10 +40,10 @@ class Queue {
 
   /** Takes one, like a worker with a free slot. */
   takeOne(): boolean {
-    const isThere = this.untaken > 0;
-    if (isThere) this.untaken -= 1;
+    const hasMessage = this.untaken > 0;
+    if (hasMessage) this.untaken -= 1;
     this.borrowed.look();
-    return isThere;
+    return hasMessage;
   }
 
   endOne(): void {
@@ -73,19 +73,19 @@ const settled = async (): Promise<void> => {
   for (let tick = 0; tick < 10; tick++) await Promise.resolve();
 };
 
-function setup(places: number, queues = 3) {
-  const pool = new SharedWindows(places);
+function setup(slots: number, queues = 3) {
+  const pool = new SharedWindows(slots);
   const made = Array.from({ length: queues }, () => new Queue(pool));
   const running = (): number => made.reduce((sum, { held, untaken }) => sum + held - untaken, 0);
   const order = [...made];
   const runs: Queue[] = [];
   /** Takes, first from the preferred queue, until all slots are used or nothing more comes. */
   const work = async (preferred?: Queue): Promise<void> => {
-    for (let idle = 0; idle < 3 && running() < places; idle++) {
+    for (let idle = 0; idle < 3 && running() < slots; idle++) {
       order.push(...order.splice(0, 1));
       const inTurn = preferred ? [preferred, ...order.filter(one => one !== preferred)] : order;
       for (const queue of inTurn) {
-        if (running() >= places || !queue.takeOne()) continue;
+        if (running() >= slots || !queue.takeOne()) continue;
         runs.push(queue);
         idle = 0;
       }
@@ -93,14 +93,14 @@ function setup(places: number, queues = 3) {
     }
   };
   const held = (): number => made.reduce((sum, queue) => sum + queue.held, 0);
-  /** The task that runs longest. */
+  /** Ends the task that has run longest. */
   const end = (): void => runs.shift()?.endOne();
   return { queues: made as [Queue, Queue, Queue], running, work, held, end };
 }
 
 describe('queues that share their windows', () => {
   it.each([1, 2, 10, 100])(
-    'hold no more than %i places and two steps for each of them',
+    'hold at most %i messages, and two steps more for each queue',
     async n => {
       const { queues, work, held, running, end } = setup(n);
       for (const queue of queues) queue.arrive(1_000);
@@ -114,7 +114,7 @@ describe('queues that share their windows', () => {
     },
   );
 
-  it('give all places to the only one that has work, also where another had them before', async () => {
+  it('give all slots to the only queue that has work, also when another queue had them before', async () => {
     const { queues, work, running } = setup(10);
     const [first, second] = queues;
     for (const queue of [first, second]) {
@@ -131,7 +131,7 @@ describe('queues that share their windows', () => {
     }
   });
 
-  it('share alike in the end, where one of them had everything', async () => {
+  it('reach equal shares after one of them had all slots', async () => {
     const { queues, work, end } = setup(12, 2);
     const [first, second] = queues;
     first.arrive(1_000);
@@ -144,7 +144,7 @@ describe('queues that share their windows', () => {
     for (const queue of queues) expect(queue.held - queue.untaken).toBeGreaterThanOrEqual(5);
   });
 
-  it('are held as their weights say, where that is how they are chosen', async () => {
+  it('divide the slots by weight when they are chosen by weight', async () => {
     const { queues, work, end } = setup(20, 2);
     const [heavy, light] = queues;
     for (const queue of [light, heavy]) {
@@ -155,12 +155,12 @@ describe('queues that share their windows', () => {
       end();
       await work(turn % 5 === 0 ? light : heavy);
     }
-    // 16 and 4, were every choice a free one.
+    // It would be 16 and 4 if every choice were free.
     expect(heavy.held - heavy.untaken).toBeGreaterThanOrEqual(14);
     expect(light.held - light.untaken).toBeGreaterThanOrEqual(3);
   });
 
-  it('have everything back from a channel that is gone, once', async () => {
+  it('get back the windows of a closed channel, exactly once', async () => {
     const { queues, work, held } = setup(10);
     const [first, second] = queues;
     first.arrive(100);

@@ -1,5 +1,6 @@
 import type { Channel, ChannelModel, ConsumeMessage, GetMessage } from 'amqplib';
 import { systemClock } from '../../runtime/clock.ts';
+import { ANSWER_MS, giveUp, openChannel } from './with-channel.ts';
 import { within } from './within.ts';
 
 let count = 0;
@@ -11,6 +12,15 @@ const CANCEL_MS = 5_000;
 /** `cancelled`: by the server, because the queue was deleted or is moving. `closed`: the channel is gone. */
 export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
 
+export interface SubscriptionOptions {
+  readonly model: ChannelModel;
+  readonly queue: string;
+  /** The window of its first consumer; more consumers may follow. */
+  readonly first: number;
+  /** Called when the channel is gone, whether it was consuming at the time or not. */
+  readonly onClose: () => void;
+}
+
 /**
  * One channel for one queue. Delivery tags belong to the channel: an answer on another one would close that. A queue
  * that is paused and resumed stays on its channel, so that messages taken before can still be answered.
@@ -18,8 +28,11 @@ export type ConsumingEnd = 'stopped' | 'cancelled' | 'closed';
 export class Subscription {
   /** Never reused, not even by the next connection: a late answer finds no channel of this name. */
   readonly name: string = String(++count);
+  readonly #model: ChannelModel;
+  readonly #queue: string;
   readonly #channel: Channel;
   readonly #first: number;
+  readonly #onClose: () => void;
   readonly #held = new Set<number>();
   #consumerTag: string | null = null;
   readonly #furtherTags = new Set<string>();
@@ -28,30 +41,29 @@ export class Subscription {
   #isOpen = true;
   #reason: Error | null = null;
 
-  private constructor(channel: Channel, first: number, onClose: () => void) {
+  private constructor(channel: Channel, { model, queue, first, onClose }: SubscriptionOptions) {
     this.#channel = channel;
+    this.#model = model;
+    this.#queue = queue;
     this.#first = first;
+    this.#onClose = onClose;
     channel.on('error', error => {
       this.#reason = error;
     });
-    channel.on('close', () => {
-      this.#isOpen = false;
-      this.#held.clear();
-      onClose();
-      this.#end('closed');
-    });
+    channel.on('close', () => this.#close());
   }
 
-  /**
-   * @param first the window of its first consumer; more consumers may follow
-   * @param onClose called when the channel is gone, whether it was consuming at the time or not
-   */
-  static async open(
-    model: ChannelModel,
-    first: number,
-    onClose: () => void,
-  ): Promise<Subscription> {
-    return new Subscription(await model.createChannel(), first, onClose);
+  static async open(options: SubscriptionOptions): Promise<Subscription> {
+    const { model, queue } = options;
+    return new Subscription(await openChannel(model, queue), options);
+  }
+
+  #close(): void {
+    if (!this.#isOpen) return;
+    this.#isOpen = false;
+    this.#held.clear();
+    this.#onClose();
+    this.#end('closed');
   }
 
   /** Unacknowledged messages. */
@@ -74,12 +86,12 @@ export class Subscription {
   }
 
   /** Consumes until it ends, and returns how it ended. */
-  async consume(queue: string, receive: (message: ConsumeMessage) => void): Promise<ConsumingEnd> {
+  async consume(receive: (message: ConsumeMessage) => void): Promise<ConsumingEnd> {
     this.#isStopping = false;
     const ended = new Promise<ConsumingEnd>(resolve => {
       this.#end = resolve;
     });
-    this.#consumerTag = await this.#start(queue, this.#first, message => {
+    this.#consumerTag = await this.#start(this.#first, message => {
       if (message !== null) return receive(message);
       this.#consumerTag = null;
       this.#end('cancelled');
@@ -93,12 +105,8 @@ export class Subscription {
    * An additional consumer of the queue, with its own window: the window of a consumer cannot be changed, and a consumer
    * that replaces another starts with an empty one.
    */
-  async widen(
-    queue: string,
-    window: number,
-    receive: (message: ConsumeMessage) => void,
-  ): Promise<void> {
-    const consumerTag = await this.#start(queue, window, message => {
+  async widen(window: number, receive: (message: ConsumeMessage) => void): Promise<void> {
+    const consumerTag = await this.#start(window, message => {
       // The server cancels all consumers of a queue.
       if (message === null) this.#furtherTags.clear();
       else receive(message);
@@ -109,33 +117,46 @@ export class Subscription {
 
   /** One more consumer of the queue, with its own window. Resolves with a function that ends it. */
   async further(
-    queue: string,
     window: number,
     receive: (message: ConsumeMessage) => void,
   ): Promise<() => Promise<void>> {
-    const consumerTag = await this.#start(queue, window, message => message && receive(message));
+    const consumerTag = await this.#start(window, message => message && receive(message));
     return () => this.#cancel(consumerTag);
   }
 
-  async #start(
-    queue: string,
-    window: number,
-    receive: (message: ConsumeMessage | null) => void,
-  ): Promise<string> {
-    // Sent together: the window applies to consumers started after it, and another start may be under way.
-    const [, { consumerTag }] = await Promise.all([
-      this.#channel.prefetch(window),
-      this.#channel.consume(queue, message => {
-        if (message !== null) this.#held.add(message.fields.deliveryTag);
-        receive(message);
-      }),
-    ]);
-    return consumerTag;
+  /**
+   * A queue whose process hangs does not agree to it, and its channel does nothing else until it does: then another channel
+   * is needed, also for the answers that were to go over this one. The server delivers their messages again.
+   */
+  async #start(window: number, receive: (message: ConsumeMessage | null) => void): Promise<string> {
+    const starting = async (): Promise<string> => {
+      // Sent together: the window applies to consumers started after it, and another start may be under way.
+      const [, { consumerTag }] = await Promise.all([
+        this.#channel.prefetch(window),
+        this.#channel.consume(this.#queue, message => {
+          // It was on its way when this channel was given up.
+          if (!this.#isOpen) return;
+          if (message !== null) this.#held.add(message.fields.deliveryTag);
+          receive(message);
+        }),
+      ]);
+      return consumerTag;
+    };
+    try {
+      return await within(ANSWER_MS, starting(), `has not begun to deliver from ${this.#queue}`);
+    } catch (error) {
+      if (this.#isOpen) {
+        this.#reason = error as Error;
+        this.#close();
+        giveUp(this.#model, this.#queue, this.#channel);
+      }
+      throw error;
+    }
   }
 
   /** Polls the next message of the queue; null: there is none, or the server did not answer. */
-  get(queue: string): Promise<GetMessage | null> {
-    const asking = async (): Promise<GetMessage | false> => await this.#channel.get(queue);
+  get(): Promise<GetMessage | null> {
+    const asking = async (): Promise<GetMessage | false> => await this.#channel.get(this.#queue);
     return new Promise(resolve => {
       let isLate = false;
       const cancel = systemClock.timer(GET_MS, () => {

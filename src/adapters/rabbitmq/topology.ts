@@ -1,5 +1,6 @@
-import type { Channel, ChannelModel } from 'amqplib';
+import type { ChannelModel } from 'amqplib';
 import { replyCode } from './rabbitmq-errors.ts';
+import { withChannel } from './with-channel.ts';
 
 export interface QueueShape {
   readonly queueType: 'classic' | 'quorum';
@@ -21,7 +22,7 @@ export async function ensureQueue(
 ): Promise<void> {
   if (await isThere(model, queue)) return;
   try {
-    await withChannel(model, async channel => {
+    await withChannel(model, queue, async channel => {
       await channel.assertQueue(queue, { durable: true, arguments: argumentsOf(shape) });
     });
   } catch (error) {
@@ -39,7 +40,7 @@ export async function ensureQueue(
 export async function isCeleryQueue(model: ChannelModel, queue: string): Promise<boolean> {
   if (!(await isThere(model, queue))) return false;
   try {
-    await withChannel(model, channel => channel.checkExchange(queue));
+    await withChannel(model, queue, channel => channel.checkExchange(queue));
     return true;
   } catch (error) {
     if (replyCode(error) === NOT_FOUND) return false;
@@ -49,7 +50,7 @@ export async function isCeleryQueue(model: ChannelModel, queue: string): Promise
 
 async function isThere(model: ChannelModel, queue: string): Promise<boolean> {
   try {
-    await withChannel(model, channel => channel.checkQueue(queue));
+    await withChannel(model, queue, channel => channel.checkQueue(queue));
     return true;
   } catch (error) {
     if (replyCode(error) === NOT_FOUND) return false;
@@ -79,10 +80,12 @@ export async function ensureExchange(
   { type, durable }: ExchangeShape,
 ): Promise<void> {
   try {
-    await withChannel(model, channel => channel.checkExchange(exchange));
+    await withChannel(model, exchange, channel => channel.checkExchange(exchange));
   } catch (error) {
     if (replyCode(error) !== NOT_FOUND) throw error;
-    await withChannel(model, channel => channel.assertExchange(exchange, type, { durable }));
+    await withChannel(model, exchange, channel =>
+      channel.assertExchange(exchange, type, { durable }),
+    );
   }
 }
 
@@ -91,27 +94,11 @@ export async function ensureExchange(
  */
 async function bind(model: ChannelModel, queue: string): Promise<void> {
   try {
-    await withChannel(model, async channel => {
+    await withChannel(model, queue, async channel => {
       await channel.assertExchange(queue, 'direct', { durable: true });
       await channel.bindQueue(queue, queue, queue);
     });
   } catch (error) {
     if (replyCode(error) === null) throw error;
-  }
-}
-
-/** A separate channel: the server closes it when it refuses something. */
-async function withChannel<T>(
-  model: ChannelModel,
-  use: (channel: Channel) => Promise<T>,
-): Promise<T> {
-  const channel = await model.createChannel();
-  let isOpen = true;
-  channel.on('error', () => undefined);
-  channel.on('close', () => (isOpen = false));
-  try {
-    return await use(channel);
-  } finally {
-    if (isOpen) await channel.close();
   }
 }

@@ -21,7 +21,7 @@ describe.each(FILES)('outcomes in %s', file => {
   const outcome = (name: string) =>
     readCeleryResult(vectors.find(vector => vector.name === name)?.value ?? '');
 
-  it('are kept where we look for them', () => {
+  it('have the keys under which we look for them', () => {
     const ofTasks = vectors.filter(({ value }) => value.includes('"task_id"'));
     expect(ofTasks.length).toBeGreaterThan(10);
     for (const { key, value } of ofTasks) {
@@ -31,7 +31,7 @@ describe.each(FILES)('outcomes in %s', file => {
     }
   });
 
-  it('tell values', () => {
+  it('contain the result of a successful task', () => {
     const success = outcome('success');
     expect(success).toMatchObject({ state: 'done', ending: 'done', error: null, why: null });
     expect(toText(success?.result ?? new Uint8Array())).toBe('5');
@@ -39,7 +39,7 @@ describe.each(FILES)('outcomes in %s', file => {
     expect(echo).toEqual({ args: ['a'], kwargs: { x: 1, t: 'žlutý 😀' } });
   });
 
-  it('tell failures with type, message and traceback', () => {
+  it('contain type, message and traceback of a failed task', () => {
     const failure = outcome('failure');
     expect(failure).toMatchObject({ state: 'dead', ending: 'dead', result: null });
     expect(failure?.error).toMatchObject({ type: 'ValueError', message: 'boom' });
@@ -51,7 +51,7 @@ describe.each(FILES)('outcomes in %s', file => {
     });
   });
 
-  it('tell expired from revoked, and what is still under way', () => {
+  it('distinguish expired, revoked and unfinished tasks', () => {
     expect(outcome('expired')).toMatchObject({ state: 'cancelled', ending: 'expired' });
     expect(outcome('revoked')).toMatchObject({ state: 'cancelled', ending: 'cancelled' });
     expect(outcome('retry-state')).toMatchObject({ state: 'waiting', ending: null });
@@ -59,7 +59,7 @@ describe.each(FILES)('outcomes in %s', file => {
   });
 });
 
-describe('what is no outcome', () => {
+describe('a stored value', () => {
   it.each([
     '',
     'null',
@@ -68,18 +68,18 @@ describe('what is no outcome', () => {
     '{"status": 1}',
     '{"result": [["a", null], []]}',
     '{"st',
-  ])('%j is not taken for one', text => {
+  ])('%j is not read as an outcome', text => {
     expect(readCeleryResult(text)).toBeNull();
   });
 
-  it('is not a number that only Python writes', () => {
+  it('is read as an outcome when its result contains NaN, which only Python writes', () => {
     const text = '{"status": "SUCCESS", "result": [NaN, ", "], "traceback": null, "children": []}';
     const record = readCeleryResult(text);
     expect(record?.ending).toBe('done');
     expect(toText(record?.result ?? new Uint8Array())).toBe('[NaN, ", "]');
   });
 
-  it('keeps integers beyond 2^53 as they are', () => {
+  it('keeps integers beyond 2^53', () => {
     const text = '{"status": "SUCCESS", "result": 12345678901234567890, "traceback": null}';
     expect(toText(readCeleryResult(text)?.result ?? new Uint8Array())).toBe('12345678901234567890');
   });

@@ -8,7 +8,7 @@ const filesIn = (folder: string): readonly (readonly [name: string, text: string
     .filter(name => name.endsWith('.lua'))
     .map(name => [name, readFileSync(join(folder, name), 'utf8')]);
 
-/** Lists whose length the line above them bounds. All others are handed on in parts: `unpack(list, first, last)`. */
+/** Lists whose length is bounded by the line above them. All others are passed in parts: `unpack(list, first, last)`. */
 const BOUNDED = new Set([
   'unpack(kinds[kind])',
   'unpack(messages)',
@@ -22,12 +22,12 @@ const BOUNDED = new Set([
   'unpack(fields)',
 ]);
 describe('a script for Redis', () => {
-  it('says in its header how much it does at most, for the server does nothing else meanwhile', () => {
+  it('states in its header how much one call does at most, because it blocks the server', () => {
     const silent = filesIn(FOLDER).filter(([, text]) => !/^-- bound: \S/m.test(text));
     expect(silent.map(([name]) => name)).toEqual([]);
   });
 
-  it('puts no list of any length on the stack of Lua, which holds 8000 values', () => {
+  it('unpacks no list of unlimited length, because the Lua stack holds 8000 values', () => {
     const texts = [...filesIn(FOLDER), ...filesIn(join(FOLDER, 'includes'))];
     const found = texts.flatMap(([name, text]) => {
       const code = text.replaceAll(/^\s*--.*$/gm, '');

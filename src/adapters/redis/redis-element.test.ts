@@ -16,9 +16,9 @@ interface Reply {
   };
 }
 
-describe('an answer of remote control', () => {
+describe('a reply to a remote control command', () => {
   it.each(redisReplies().map(({ element }, index) => [index, element] as const))(
-    'is the element that Celery pushes, but for its tag: %i',
+    'equals the element that Celery pushes, except for its tag: %i',
     (_index, element) => {
       const theirs = JSON.parse(element) as Reply;
       const { exchange, routing_key: routingKey } = theirs.properties.delivery_info;
@@ -34,7 +34,7 @@ describe('an answer of remote control', () => {
 });
 
 describe('an element', () => {
-  it('that is longer than any message may be is cut without reading it', () => {
+  it('is truncated without being parsed when it is longer than any message may be', () => {
     const long = Buffer.from(`{"body":"${'x'.repeat(400_000)}`);
     expect(decodeElement(long, 'queue', 0, 100_000)).toMatchObject({
       reason: 'ERR_MESSAGE_TOO_LARGE',

@@ -6,8 +6,8 @@ const role = { is: 'broker', maskedUrl: 'redis://:***@cache/0' } as const;
 const reply = (message: string): Error =>
   Object.assign(new Error(message), { name: 'ReplyError', command: { args: ['hunter2'] } });
 
-describe('what Redis says', () => {
-  it('is unavailable where waiting helps', () => {
+describe('an error from Redis', () => {
+  it('means unavailable when it may pass by itself', () => {
     for (const message of [
       "OOM command not allowed when used memory > 'maxmemory'.",
       'LOADING Redis is loading the dataset in memory',
@@ -25,7 +25,7 @@ describe('what Redis says', () => {
     }
   });
 
-  it('is unavailable where the way to it is broken', () => {
+  it('means unavailable when the connection broke', () => {
     const cut = Object.assign(new Error('Reached the max retries per request limit'), {
       name: 'MaxRetriesPerRequestError',
     });
@@ -38,7 +38,7 @@ describe('what Redis says', () => {
     });
   });
 
-  it('is a matter of configuration where the server is too old for our scripts', () => {
+  it('is a configuration error when the server is too old for our scripts', () => {
     const old = reply(
       "ERR Error compiling script (new function): user_script:1: unexpected symbol near '#' ",
     );
@@ -49,7 +49,7 @@ describe('what Redis says', () => {
     });
   });
 
-  it('passes as it is otherwise, without the command it was about', () => {
+  it('is passed on unchanged otherwise, without the arguments of its command', () => {
     const wrong = reply('WRONGTYPE Operation against a key holding the wrong kind of value');
     expect(translateRedisError(wrong, role)).toBe(wrong);
     expect(JSON.stringify(Object.entries(wrong))).not.toContain('hunter2');

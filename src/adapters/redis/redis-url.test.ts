@@ -23,7 +23,7 @@ describe('a Redis URL', () => {
     expect(parse('redis://localhost/')).toEqual(local);
   });
 
-  it('takes a password without a user, an address of version 6 and the database as a query', () => {
+  it('accepts a password without a user, an IPv6 address and the database as a query parameter', () => {
     expect(parse('redis://:secret@[::1]:7000?db=3')).toMatchObject({
       addresses: [{ host: '::1', port: 7000 }],
       username: undefined,
@@ -32,14 +32,14 @@ describe('a Redis URL', () => {
     });
   });
 
-  it('asks for TLS by its scheme, with files named as in Python', () => {
+  it('enables TLS by its scheme, with files named as in Python', () => {
     expect(parse('rediss://cache').tls).toEqual({ ca: null, cert: null, key: null });
     expect(
       parse('rediss://cache?ssl_cert_reqs=CERT_REQUIRED&ssl_ca_certs=%2Fetc%2Fca.pem').tls?.ca,
     ).toBe('/etc/ca.pem');
   });
 
-  it('names sentinels, by commas or by semicolons as kombu does', () => {
+  it('lists sentinels with commas, or with semicolons as kombu does', () => {
     const expected = {
       ...plain,
       kind: 'sentinel',
@@ -58,7 +58,7 @@ describe('a Redis URL', () => {
     );
   });
 
-  it('names nodes of a cluster', () => {
+  it('lists the nodes of a cluster', () => {
     expect(parse('redis+cluster://a:7000,b:7001')).toEqual({
       ...plain,
       kind: 'cluster',
@@ -93,7 +93,7 @@ describe('a Redis URL', () => {
     );
   });
 
-  it('keeps its password out of every refusal', () => {
+  it('is refused without its password in the message', () => {
     for (const url of [
       'redis://app:hunter2@a,b',
       'sentinel://app:hunter2@a',

@@ -93,7 +93,7 @@ describe('a database over the socket', () => {
     expect(await remote.query('select 1 as a; select 2 as b')).toEqual([{ b: 2 }]);
   });
 
-  it('commits a transaction and hands on the value of its function', async () => {
+  it('commits a transaction and returns the value of its function', async () => {
     const { remote, table } = await setup();
     const value = await remote.transaction(async tx => {
       await tx.query(`insert into ${table} values ($1)`, [1]);
@@ -103,7 +103,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([1]);
   });
 
-  it('rolls back a transaction whose function throws and rethrows the very error', async () => {
+  it('rolls back a transaction whose function throws, and rethrows the same error', async () => {
     const { remote, table } = await setup();
     const error = new Error('mine');
     const failing = remote.transaction(async tx => {
@@ -114,7 +114,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('keeps the transactions of two clients apart', async () => {
+  it('isolates the transactions of two clients', async () => {
     const { server, remote, table } = await setup();
     const other = open(server);
     const order: string[] = [];
@@ -134,7 +134,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([2]);
   });
 
-  it('lets a client send more queries than fit while its own transaction is open', async () => {
+  it('does not block a transaction of a client that sends more queries than fit', async () => {
     const { remote, table } = await setup();
     let outside: Promise<unknown> = Promise.resolve();
     await remote.transaction(async tx => {
@@ -145,7 +145,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([1]);
   });
 
-  it('refuses a statement of a transaction that is over', async () => {
+  it('refuses a statement of a transaction that has ended', async () => {
     const { remote, table } = await setup();
     let leaked: PostgresDatabase['query'] = remote.query.bind(remote);
     await remote.transaction(async tx => {
@@ -156,7 +156,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('keeps SQLSTATE and constraint of an error, and leaves the parameters behind', async () => {
+  it('keeps SQLSTATE and constraint of an error, and drops the parameters', async () => {
     const { remote, table } = await setup();
     await remote.query(`insert into ${table} values (1)`);
     const error: unknown = await remote
@@ -186,18 +186,21 @@ describe('a database over the socket', () => {
     await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
   });
 
-  it('closes the connection of one who sends anything but the token first', async () => {
+  it('closes a connection that does not send the token first', async () => {
     const { port } = await serve();
-    const heard = await talk(port, frame(Buffer.from('{"op":"query","text":"select 1"}')));
-    expect(heard.byteLength).toBe(0);
+    const received = await sendBytes(port, frame(Buffer.from('{"op":"query","text":"select 1"}')));
+    expect(received.byteLength).toBe(0);
   });
 
   it('closes the connection on a frame that is too large, before reading it', async () => {
     const { port, token } = await serve({ maxFrameBytes: 1000 });
     const header = Buffer.alloc(4);
     header.writeUInt32BE(1001);
-    const heard = await talk(port, Buffer.concat([frame(Buffer.from(token, 'hex')), header]));
-    expect(heard.byteLength).toBeLessThan(100);
+    const received = await sendBytes(
+      port,
+      Buffer.concat([frame(Buffer.from(token, 'hex')), header]),
+    );
+    expect(received.byteLength).toBeLessThan(100);
   });
 
   it('refuses to send a statement that is too large and stays connected', async () => {
@@ -209,7 +212,7 @@ describe('a database over the socket', () => {
     expect(await remote.query('select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  it('tells the client that a reply is too large and stays connected', async () => {
+  it('reports a reply that is too large and stays connected', async () => {
     const server = await serve({ maxFrameBytes: 1000 });
     const remote = open(server);
     const large = remote.query(`select repeat('x', 2000)`);
@@ -217,7 +220,7 @@ describe('a database over the socket', () => {
     expect(await remote.query('select 1 as one')).toEqual([{ one: 1 }]);
   });
 
-  it('rejects what is under way when the server goes, and every later call at once', async () => {
+  it('rejects running calls when the server closes, and every later call at once', async () => {
     const started = signal();
     const served: PostgresDatabase = {
       ...stubDatabase(),
@@ -249,7 +252,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('gives up on a server that does not greet', async () => {
+  it('gives up on a server that sends no greeting', async () => {
     const clock = new ManualClock();
     const mute = createServer(() => clock.fireAll()).listen(0, '127.0.0.1');
     onTestFinished(() => void mute.close());
@@ -259,7 +262,7 @@ describe('a database over the socket', () => {
     await expect(remote.query('select 1')).rejects.toMatchObject(UNAVAILABLE);
   });
 
-  it('gives up on a server that does not answer, and on what else it was asked', async () => {
+  it('gives up on a server that does not answer, and rejects all calls that wait for it', async () => {
     const clock = new ManualClock();
     const query = (text: string): Promise<never> => {
       if (text === 'second') clock.fireAll();
@@ -270,7 +273,7 @@ describe('a database over the socket', () => {
     for (const outcome of outcomes) expect(outcome).toMatchObject({ reason: UNAVAILABLE });
   });
 
-  it('ends at its limit a transaction whose function hangs', async () => {
+  it('ends a transaction whose function hangs at its time limit', async () => {
     const { server, table } = await setup();
     const clock = new ManualClock();
     const remote = openRemoteDatabase(server, { clock });
@@ -284,7 +287,7 @@ describe('a database over the socket', () => {
     expect(await idsOf(table)).toEqual([]);
   });
 
-  it('begins nothing more for a client that leaves replies unread, then goes on', async () => {
+  it('runs no more statements for a client that leaves replies unread, until it reads them', async () => {
     let asked = 0;
     const query = (): Promise<[{ text: string }]> => {
       asked++;
@@ -313,7 +316,7 @@ describe('a database over the socket', () => {
     expect(asked).toBe(50 + requests.length);
   });
 
-  it('connects again by itself, to wherever the server is then', async () => {
+  it('reconnects by itself, to the current address of the server', async () => {
     let server = await serve();
     const remote = open(() => Promise.resolve(server));
     await remote.query('select 1');
@@ -324,18 +327,18 @@ describe('a database over the socket', () => {
     expect(await remote.query('select 2 as two')).toEqual([{ two: 2 }]);
   });
 
-  it('hints when listening begins and on every notify', async () => {
+  it('calls the listener when listening begins and on every NOTIFY', async () => {
     const { remote } = await setup();
-    const hints = counter();
-    remote.listen('news', hints.count);
-    await hints.reached(1);
+    const calls = counter();
+    remote.listen('news', calls.count);
+    await calls.reached(1);
     await db.query('notify news');
-    await hints.reached(2);
+    await calls.reached(2);
     await remote.query('notify news');
-    await hints.reached(3);
+    await calls.reached(3);
   });
 
-  it('hints every listener of a channel until its own undo', async () => {
+  it('calls every listener of a channel until that listener unsubscribes', async () => {
     const { remote } = await setup();
     const [one, two] = [counter(), counter()];
     const undo = remote.listen('news', one.count);
@@ -348,23 +351,23 @@ describe('a database over the socket', () => {
     expect(one.value()).toBe(1);
   });
 
-  it('hints at a loss, and listens again after the next call has connected', async () => {
+  it('calls the listener when the connection is lost, and listens again after the next call has connected', async () => {
     let server = await serve();
     const remote = open(() => Promise.resolve(server));
-    const hints = counter();
-    remote.listen('news', hints.count);
-    await hints.reached(1);
+    const calls = counter();
+    remote.listen('news', calls.count);
+    await calls.reached(1);
     const old = server;
     server = await serve();
     await old.close();
-    await hints.reached(2);
+    await calls.reached(2);
     await remote.query('select 1');
-    await hints.reached(3);
+    await calls.reached(3);
     await db.query('notify news');
-    await hints.reached(4);
+    await calls.reached(4);
   });
 
-  it('lets calls end that are under way when it is closed, and refuses later ones', async () => {
+  it('finishes running calls when it is closed, and refuses later ones', async () => {
     const { remote, table } = await setup();
     const running = remote.query(`insert into ${table} values (1)`);
     await remote.close();
@@ -404,13 +407,13 @@ function frame(payload: Buffer): Buffer {
 }
 
 /** Sends bytes and resolves with everything received until the server closed the connection. */
-function talk(port: number, bytes: Buffer): Promise<Buffer> {
+function sendBytes(port: number, bytes: Buffer): Promise<Buffer> {
   return new Promise(resolve => {
-    const heard: Buffer[] = [];
+    const received: Buffer[] = [];
     const socket = connect(port, '127.0.0.1', () => socket.write(bytes));
-    socket.on('data', (chunk: Buffer) => heard.push(chunk));
+    socket.on('data', (chunk: Buffer) => received.push(chunk));
     socket.on('error', () => undefined);
-    socket.on('close', () => resolve(Buffer.concat(heard)));
+    socket.on('close', () => resolve(Buffer.concat(received)));
   });
 }
 

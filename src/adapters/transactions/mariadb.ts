@@ -3,6 +3,7 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
 import { handsOutConnections, readServerStatus } from './server-status.ts';
 
 /** The part of a `mariadb` connection that is used. */
@@ -32,7 +33,9 @@ export interface MariadbPoolLike<Connection> {
  */
 export function fromMariadb<Connection extends MariadbConnectionLike>(
   pool: MariadbPoolLike<Connection>,
+  options: AnswerOptions = {},
 ): TransactionAdapter<Connection> {
+  const limit = new AnswerLimit(options);
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
@@ -40,10 +43,10 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
     execute: async (connection, sql, values) => {
       // However the pool converts rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: undefined };
-      const rows = await connection.query({ sql, ...plain }, [...values]);
+      const rows = await limit.answer(connection.query({ sql, ...plain }, [...values]));
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
     },
-    transaction: (fn, leave) => inTransaction(pool, fn, leave),
+    transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: statusOf,
   };
 }
@@ -56,24 +59,24 @@ function statusOf(connection: MariadbConnectionLike): TransactionStatus {
 }
 
 async function inTransaction<Connection extends MariadbConnectionLike, T>(
-  pool: MariadbPoolLike<Connection>,
+  { pool, limit }: { readonly pool: MariadbPoolLike<Connection>; readonly limit: AnswerLimit },
   fn: (connection: Connection) => Promise<T>,
   leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
-  const connection = await pool.getConnection();
-  // A connection that could not roll back or be restored must not be handed to the next caller.
-  const giveBack = (): Promise<void> =>
-    leave(connection).then(
-      () => connection.release(),
-      () => connection.destroy(),
-    );
+  const connection = await limit.connection(pool.getConnection(), late => late.release());
+  // A connection that could not roll back or be restored must not be handed to the next caller. While a statement is under
+  // way the driver would connect once more to kill it, and a failure of that ends the process: so it is kept until then.
+  const drop = (failure: unknown): void =>
+    void limit.settled(failure).then(() => connection.destroy());
+  const giveBack = (): Promise<void> => leave(connection).then(() => connection.release(), drop);
   let value: T;
   try {
-    await connection.beginTransaction();
+    await limit.answer(connection.beginTransaction());
     value = await fn(connection);
-    await connection.commit();
+    await limit.answer(connection.commit());
   } catch (error) {
-    await connection.rollback().then(giveBack, () => connection.destroy());
+    if (limit.isLate(error)) drop(error);
+    else await limit.answer(connection.rollback()).then(giveBack, drop);
     throw error;
   }
   await giveBack();

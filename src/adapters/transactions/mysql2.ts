@@ -3,6 +3,7 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
 import { handsOutConnections, readServerStatus } from './server-status.ts';
 
 /** The part of a `mysql2/promise` connection that is used. */
@@ -30,7 +31,9 @@ export interface Mysql2PoolLike<Connection> {
  */
 export function fromMysql2<Connection extends Mysql2ConnectionLike>(
   pool: Mysql2PoolLike<Connection>,
+  options: AnswerOptions = {},
 ): TransactionAdapter<Connection> {
+  const limit = new AnswerLimit(options);
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
@@ -38,12 +41,13 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
     execute: async (connection, sql, values) => {
       // However the pool converts rows for the application, we want them plain.
       const plain = { rowsAsArray: false, nestTables: false, typeCast: true };
-      const [rows] = await connection.query({ sql, values: [...values], ...plain });
+      const answering = connection.query({ sql, values: [...values], ...plain });
+      const [rows] = await limit.answer(answering);
       return Array.isArray(rows) ? (rows as TextRow[]) : [];
     },
-    transaction: (fn, leave) => inTransaction(pool, fn, leave),
+    transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: connection => (handsOutConnections(connection) ? 'pool' : 'unknown'),
-    askStatus,
+    askStatus: connection => limit.answer(askStatus(connection)),
   };
 }
 
@@ -54,11 +58,11 @@ async function askStatus(connection: Mysql2ConnectionLike): Promise<TransactionS
 }
 
 async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
-  pool: Mysql2PoolLike<Connection>,
+  { pool, limit }: { readonly pool: Mysql2PoolLike<Connection>; readonly limit: AnswerLimit },
   fn: (connection: Connection) => Promise<T>,
   leave: (connection: Connection) => Promise<void> = async () => undefined,
 ): Promise<T> {
-  const connection = await pool.getConnection();
+  const connection = await limit.connection(pool.getConnection(), late => late.release());
   // A connection that could not roll back or be restored must not be handed to the next caller.
   const giveBack = (): Promise<void> =>
     leave(connection).then(
@@ -67,11 +71,12 @@ async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
     );
   let value: T;
   try {
-    await connection.beginTransaction();
+    await limit.answer(connection.beginTransaction());
     value = await fn(connection);
-    await connection.commit();
+    await limit.answer(connection.commit());
   } catch (error) {
-    await connection.rollback().then(giveBack, () => connection.destroy());
+    if (limit.isLate(error)) connection.destroy();
+    else await limit.answer(connection.rollback()).then(giveBack, () => connection.destroy());
     throw error;
   }
   await giveBack();

@@ -4,6 +4,7 @@ import {
   type TransactionAdapter,
   type TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
 import { KeptPlans } from './kept-plans.ts';
 
 /** The part of a `pg` client that is used. */
@@ -29,7 +30,7 @@ export type PgClientOf<P> = P extends {
 
 const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'none', E: 'aborted' };
 
-export interface FromPgOptions {
+export interface FromPgOptions extends AnswerOptions {
   /**
    * Lets the server keep the plan of a send, on connections that reach it without a pooler. Switch it off if
    * something else makes sessions forget plans, such as DISCARD ALL.
@@ -46,20 +47,25 @@ export interface FromPgOptions {
  */
 export function fromPg<P extends PgPoolLike>(
   pool: P,
-  { prepare = true }: FromPgOptions = {},
+  options: FromPgOptions = {},
 ): TransactionAdapter<PgClientOf<P>> {
-  const plans = new KeptPlans(prepare);
+  const plans = new KeptPlans(options.prepare ?? true);
+  const limit = new AnswerLimit(options);
   const execute = async (
     client: PgClientLike,
     text: string,
     values: readonly (string | null)[],
-  ): Promise<readonly TextRow[]> => (await client.query(text, [...values])).rows as TextRow[];
+  ): Promise<readonly TextRow[]> =>
+    (await limit.answer(client.query(text, [...values]))).rows as TextRow[];
   const executeKept: typeof execute = (client, text, values) => {
     const isKept = plans.isKeptBy(client);
-    if (isKept === true) return plans.query(client, text, values) as Promise<readonly TextRow[]>;
+    if (isKept === true)
+      return limit.answer(plans.query(client, text, values) as Promise<readonly TextRow[]>);
     if (isKept === false) return execute(client, text, values);
     // Checked after the task and not before it: a ROLLBACK that the caller runs meanwhile must come after the task.
-    return execute(client, text, values).then(rows => plans.ask(client).then(() => rows));
+    return execute(client, text, values).then(rows =>
+      limit.answer(plans.ask(client)).then(() => rows),
+    );
   };
   const status = (client: PgClientLike): TransactionStatus =>
     isPool(client) ? 'pool' : statusOf(client);
@@ -70,7 +76,7 @@ export function fromPg<P extends PgPoolLike>(
     execute,
     executeKept,
     status,
-    transaction: fn => inTransaction(pool, fn),
+    transaction: fn => inTransaction(pool, limit, fn),
   };
   return adapter as unknown as TransactionAdapter<PgClientOf<P>>;
 }
@@ -103,9 +109,10 @@ const isEnding = (query: { readonly text?: unknown } | null | undefined): boolea
 
 async function inTransaction<T>(
   pool: PgPoolLike,
+  limit: AnswerLimit,
   fn: (client: PgClientLike) => Promise<T>,
 ): Promise<T> {
-  const client = await pool.connect();
+  const client = await limit.connection(pool.connect(), late => late.release());
   let broken: Error | undefined;
   // The server may end the connection between two statements: without a listener that would end the process. The next
   // statement fails, and the pool drops the client.
@@ -114,16 +121,19 @@ async function inTransaction<T>(
   };
   client.on?.('error', onError);
   try {
-    await client.query('BEGIN');
+    await limit.answer(client.query('BEGIN'));
     const value = await fn(client);
     // The answer is ROLLBACK when a statement failed and its error was swallowed: then nothing was committed.
-    const { command } = (await client.query('COMMIT')) as { readonly command?: string };
+    const answer = await limit.answer(client.query('COMMIT'));
+    const { command } = answer as { readonly command?: string };
     if (command === 'ROLLBACK') throw rolledBack();
     return value;
   } catch (error) {
-    await client.query('ROLLBACK').catch((failure: unknown) => {
-      broken = failure as Error;
-    });
+    if (limit.isLate(error)) broken = error as Error;
+    else
+      await limit.answer(client.query('ROLLBACK')).catch((failure: unknown) => {
+        broken = failure as Error;
+      });
     throw error;
   } finally {
     client.off?.('error', onError);

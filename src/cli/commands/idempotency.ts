@@ -100,7 +100,7 @@ const PROBLEMS: Readonly<
 > = {
   absent: {
     code: 'ERR_NOT_FOUND',
-    text: 'nobody has the key',
+    text: 'no task has the key',
     hint: 'It was never taken, was freed, or the time of its result is over.',
     exit: EXIT.notFound,
   },

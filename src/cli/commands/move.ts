@@ -59,6 +59,7 @@ async function move(command: CommandContext, options: Options): Promise<MoveRepo
       clock: systemClock,
       faultPoint: command.context.runtime.faultPoint,
       redact,
+      keyring: config.keyring,
     });
   });
 }

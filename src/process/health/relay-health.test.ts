@@ -56,7 +56,7 @@ describe('the liveness file', () => {
     expect(touchedAt()).toBe(1_000);
   });
 
-  it('that cannot be written stops nothing', async () => {
+  it('does not stop the relay when it cannot be written', async () => {
     const livenessFile = join(folder, 'no', 'such', 'folder');
     const runtime = { clock: systemClock, log: silentLogger };
     const relay = { status: healthy };
@@ -102,7 +102,7 @@ describe('the health port', () => {
     await expect(get('/health')).rejects.toThrow();
   });
 
-  it('that is taken is told before anything runs', async () => {
+  it('is reported as in use before the relay runs', async () => {
     const server = createServer().listen(0, '127.0.0.1');
     await once(server, 'listening');
     const { port } = server.address() as AddressInfo;

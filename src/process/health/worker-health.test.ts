@@ -5,7 +5,7 @@ const SENDS = { unsentMs: null, blockedBy: null };
 const well = healthOfWorker({ idleMs: 10, isOpen: true, deafMs: 0, running: 1, ...SENDS });
 
 describe('a worker', () => {
-  it('is alive as long as its loop turns, and ready while it has a lease', () => {
+  it('is alive while its loop turns, and ready while it has a lease', () => {
     expect(well).toMatchObject({ alive: true, ready: true });
     expect(
       healthOfWorker({ idleMs: 10, isOpen: false, deafMs: 0, running: 0, ...SENDS }),
@@ -18,7 +18,7 @@ describe('a worker', () => {
     ).toBe(false);
   });
 
-  it('is not ready while no message could come to it, and lives on', () => {
+  it('is alive but not ready while it cannot receive messages', () => {
     for (const deafMs of [null, 15_000]) {
       const deaf = healthOfWorker({ idleMs: 10, isOpen: true, deafMs, running: 0, ...SENDS });
       expect(deaf).toMatchObject({ alive: true, ready: false });
@@ -26,7 +26,7 @@ describe('a worker', () => {
   });
 });
 
-describe('a worker whose broker takes no messages', () => {
+describe('a worker whose broker blocks publishing', () => {
   const blocked = healthOfWorker({
     idleMs: 10,
     isOpen: true,
@@ -37,11 +37,11 @@ describe('a worker whose broker takes no messages', () => {
   });
   const figures = { follow_ups_unsent_seconds: 4, broker_blocked: 'low on memory' };
 
-  it('is ready, for it runs tasks, and says that what follows them is not sent', () => {
+  it('is ready because it runs tasks, and reports unsent follow-ups', () => {
     expect(blocked).toMatchObject({ alive: true, ready: true, details: figures });
   });
 
-  it('is told of by its supervisor', () => {
+  it('is reported by its supervisor', () => {
     const pulses = new Pulses({ monotonic: () => 0 }, 2, 120_000);
     pulses.record('a', well);
     expect(pulses.look().details).toMatchObject({
@@ -71,7 +71,7 @@ describe('a supervisor', () => {
     expect(pulses.look()).toMatchObject({ alive: true, ready: false });
   });
 
-  it('waits for a child whose event loop is busy as long as that may be, and no longer', () => {
+  it('waits for a child whose event loop is busy until maxBlock is over', () => {
     const { pulses, pass } = setup();
     pulses.record('a', well);
     pass(125_000);
@@ -80,7 +80,7 @@ describe('a supervisor', () => {
     expect(pulses.look().alive).toBe(false);
   });
 
-  it('is not alive when a child says that its loop does not turn', () => {
+  it('is not alive when a child reports that its loop does not turn', () => {
     const { pulses } = setup();
     pulses.record(
       'a',

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryCheckpointStore } from '../../adapters/memory/memory-checkpoint-store.ts';
+import { MemoryCheckpointStore } from '../../../test/memory/memory-checkpoint-store.ts';
 import type { CheckpointKey } from '../../ledger/checkpoint-store.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { toBytes, toText } from '../../task/json.ts';
@@ -27,7 +27,7 @@ async function setup() {
 }
 
 describe('a large checkpoint', () => {
-  it('of a run that has lost its task leaves nothing behind, and the next run its own', async () => {
+  it('of a run that has lost its task is not kept, and that of the next run is', async () => {
     const { made, task, again, kept } = await setup();
     const next = await again();
     const checkpoints = made();
@@ -36,7 +36,7 @@ describe('a large checkpoint', () => {
     expect(await kept()).toEqual([{ taskId: task.id, epoch: next.epoch, seq: 1 }]);
   });
 
-  it('is what the next run begins with, and goes when that has a newer one', async () => {
+  it('is passed to the next run, and deleted when that has a newer one', async () => {
     const { made, task, again, kept } = await setup();
     await made().checkpoint(task, 1, LARGE);
     const checkpoints = made();
@@ -46,7 +46,7 @@ describe('a large checkpoint', () => {
     expect(await kept()).toEqual([]);
   });
 
-  it('that is gone is none for the owner of the task, and a lost task for a run that is not', async () => {
+  it('that is missing counts as none for the owner of the task, and throws ERR_FENCE_STALE for any other run', async () => {
     const { store, made, task, again, kept } = await setup();
     await made().checkpoint(task, 1, LARGE);
     const next = await again();

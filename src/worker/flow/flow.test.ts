@@ -8,7 +8,7 @@ function setup({ concurrency = 4, hasBroker = true } = {}) {
   const run = (ms: number, bytes = 100): void => {
     for (let n = 0; n < 200; n++) flow.ran(ms, bytes);
   };
-  /** A batch for which the ledger was asked for so many tasks, and gave so many. */
+  /** A batch for which the ledger was asked for `ofLedger` tasks and gave `byLedger`. */
   const ledgerGave = (ofLedger: number, byLedger: number): void =>
     flow.begun(
       Array.from({ length: byLedger }, () => ({ crashes: 0 })),
@@ -27,7 +27,7 @@ describe('overcommit', () => {
     expect(overcommit).toEqual([1, 1, 1, 3, 9, 16]);
   });
 
-  it('is smaller where only the ledger has tasks: what crashed comes back there at once', () => {
+  it('is smaller when there is no broker, because crashed tasks come back to the ledger at once', () => {
     const { flow, run } = setup({ hasBroker: false });
     run(1);
     expect(flow.overcommit).toBe(8);
@@ -45,19 +45,19 @@ describe('overcommit', () => {
     expect(flow.overcommit).toBe(16);
   });
 
-  it('is 1 where tasks are large, and nothing is prefetched of very large ones', () => {
+  it('is 1 when tasks are large, and very large ones are not prefetched', () => {
     const { flow, run } = setup();
     run(1, 12 * 2 ** 20);
     expect([flow.overcommit, flow.prefetch(0)]).toEqual([1, 2]);
     run(1, 40 * 2 ** 20);
     expect([flow.overcommit, flow.prefetch(0)]).toEqual([1, 0]);
-    // They are forgotten in time.
+    // The sizes of earlier tasks count less and less.
     for (let turn = 0; turn < 5; turn++) run(1);
     expect(flow.overcommit).toBe(16);
   });
 });
 
-describe('what may be begun', () => {
+describe('the number of tasks that may be begun', () => {
   it('counts tasks that run, that wait for a slot, that are being begun and that are being settled', () => {
     const { flow, counts, run } = setup();
     expect(flow.free).toBe(4);
@@ -71,7 +71,7 @@ describe('what may be begun', () => {
     expect(flow.free).toBe(2 * 3 * 4 - 21 - 2);
   });
 
-  it('is nothing while what is begun weighs much, however many slots are free', () => {
+  it('is 0 while begun tasks use too much memory, however many slots are free', () => {
     const { flow, counts } = setup({ concurrency: 50 });
     counts.runs.size = counts.slots.used = 8;
     counts.runs.bytes = 127 * 2 ** 20;
@@ -80,7 +80,7 @@ describe('what may be begun', () => {
     expect(flow.free).toBe(0);
   });
 
-  it('is split between two batches, none larger than a store takes at once', () => {
+  it('is split between two batches, none larger than the limit of a store', () => {
     const sizes = [1, 50, 400, 10_000].map(concurrency => {
       const { flow } = setup({ concurrency });
       return flow.planBatch(concurrency).size;
@@ -88,7 +88,7 @@ describe('what may be begun', () => {
     expect(sizes).toEqual([1, 25, 200, 500]);
   });
 
-  it('has the worker leave its queues when nothing was free for a second', () => {
+  it('makes the worker unsubscribe when it was 0 for a second', () => {
     const { flow, pass } = setup();
     expect(flow.untilLeaving()).toBe(1_000);
     pass(600);
@@ -106,7 +106,7 @@ describe('the quota of the ledger', () => {
     return size - fromBroker;
   };
 
-  it('is half of a batch now and then, and nothing in between while nothing comes back', () => {
+  it('is half of a batch five times a second, and 0 in between while the ledger has no tasks', () => {
     const { flow, ledgerGave, pass } = setup({ concurrency: 100 });
     expect(ofLedger(flow, 50)).toBe(25);
     ledgerGave(25, 0);
@@ -116,7 +116,7 @@ describe('the quota of the ledger', () => {
     expect(ofLedger(flow, 9)).toBe(4);
   });
 
-  it('stays as long as the ledger has more than it was asked for', () => {
+  it('stays while the ledger returns as many tasks as it was asked for', () => {
     const { flow, ledgerGave } = setup({ concurrency: 100 });
     ofLedger(flow, 10);
     ledgerGave(5, 5);
@@ -125,7 +125,7 @@ describe('the quota of the ledger', () => {
     expect(ofLedger(flow, 10)).toBe(0);
   });
 
-  it('is no more than runs at once, until the ledger has shown that it has more', () => {
+  it('is at most the concurrency, until the ledger has shown that it has more', () => {
     const { flow, ledgerGave, run } = setup({ concurrency: 50 });
     run(1);
     expect([ofLedger(flow, 400), flow.ledgerLimit(400)]).toEqual([50, 50]);
@@ -135,7 +135,7 @@ describe('the quota of the ledger', () => {
     expect(flow.ledgerLimit(400)).toBe(50);
   });
 
-  it('alternates with the broker where there is a single slot', () => {
+  it('alternates with the broker when there is a single slot', () => {
     const { flow, ledgerGave } = setup({ concurrency: 1 });
     const turns = [1, 2, 3, 4].map(() => {
       const quota = ofLedger(flow, 1);
@@ -147,14 +147,14 @@ describe('the quota of the ledger', () => {
 });
 
 describe('prefetch', () => {
-  it('is nothing before tasks are known to be short', () => {
+  it('is 0 before tasks are known to be short', () => {
     const { flow, run } = setup();
     expect(flow.prefetch(0)).toBe(0);
     run(100);
     expect(flow.prefetch(0)).toBe(0);
   });
 
-  it('fills up two batches when half of that is begun', () => {
+  it('refills two batches when half of them is begun', () => {
     const { flow, run } = setup();
     run(15);
     expect([0, 4, 5].map(atHand => flow.prefetch(atHand))).toEqual([8, 4, 0]);

@@ -4,21 +4,21 @@ import type { SendOptions } from '../../task/define-task.ts';
 import type { Duration } from '../../task/duration.ts';
 import { LEASE_MS, memoryWorker } from '../../../test/support/memory-worker.ts';
 
-describe('a worker with more to do than it has places', () => {
-  it('has one batch begun while it runs another, and promises no place and no suspect twice', async () => {
+describe('a worker with more tasks than slots', () => {
+  it('begins one batch while it runs another, and counts no slot and no suspect twice', async () => {
     const { time, store, worker, arrive, finish } = memoryWorker();
     finish();
     for (let n = 0; n < 40; n++) await arrive(`task ${n}`);
     const begin = store.begin.bind(store);
     const asked = new Set<BeginRequest>();
-    const most = { batches: 0, places: 0, suspects: 0 };
+    const most = { batches: 0, slots: 0, suspects: 0 };
     store.begin = async request => {
       asked.add(request);
       const sum = (of: (asked: BeginRequest) => number): number =>
         [...asked].reduce((total, one) => total + of(one), 0);
       most.batches = Math.max(most.batches, asked.size);
-      most.places = Math.max(
-        most.places,
+      most.slots = Math.max(
+        most.slots,
         sum(({ limit }) => limit),
       );
       most.suspects = Math.max(
@@ -34,14 +34,14 @@ describe('a worker with more to do than it has places', () => {
     await time.runUntil(3_000);
     const states = [...store.state.records.values()].map(({ state }) => state);
     expect(states).toEqual(Array.from({ length: 40 }, () => 'done'));
-    expect(most).toEqual({ batches: 2, places: 5, suspects: 1 });
+    expect(most).toEqual({ batches: 2, slots: 5, suspects: 1 });
     stop.abort();
     await time.runUntil(20_000);
     await running;
   });
 });
 
-/** The same worker, once it has seen that its tasks are very short; from then on they are held. */
+/** The same worker after it has measured that its tasks are very short. From then on handlers wait for the test. */
 async function warmUp(kit: ReturnType<typeof memoryWorker>) {
   const { time, store, worker, arrive, finish, hold } = kit;
   const count = (state: string): number =>
@@ -60,8 +60,8 @@ async function warmUp(kit: ReturnType<typeof memoryWorker>) {
   return { ...kit, records: store.state.records, count, stop, leave };
 }
 
-describe('a worker whose tasks are over in an instant', () => {
-  it('begins the next batch early, runs no more at once than it has places, and gives back what has none soon', async () => {
+describe('a worker whose tasks are very short', () => {
+  it('begins the next batch early, runs no more handlers than slots, and gives back tasks that get no slot soon', async () => {
     const { time, records, arrive, handling, count, leave } = await warmUp(memoryWorker());
     for (let n = 0; n < 30; n++) await arrive(`long ${n}`);
     while (count('running') < 20 || handling() === 0) await time.runUntil(time.nowMs + 1);
@@ -76,7 +76,7 @@ describe('a worker whose tasks are over in an instant', () => {
     expect(count('waiting')).toBe(30);
   });
 
-  it('begins nothing early while tasks come back from a crash: the one that did it may be among them', async () => {
+  it('begins no task early while tasks come back from a crash, because one of them may have caused it', async () => {
     const { time, records, arrive, count, leave } = await warmUp(memoryWorker());
     for (let n = 0; n < 30; n++)
       Object.assign(records.get(await arrive(`back ${n}`)) ?? {}, { crashes: 1 });
@@ -90,7 +90,7 @@ describe('a worker whose tasks are over in an instant', () => {
   });
 });
 
-describe('a task that is begun before there is a place for it', () => {
+describe('a task that is begun before a slot is free', () => {
   /** Five tasks that run, and five that are begun and wait for a slot. */
   async function wait(options: SendOptions, timeout?: Duration) {
     const kit = await warmUp(memoryWorker(20_000, timeout));
@@ -103,7 +103,7 @@ describe('a task that is begun before there is a place for it', () => {
     return { ...kit, ids };
   }
 
-  it('does not start when it expires meanwhile, and is counted as expired', async () => {
+  it('does not start when it expires before it gets a slot, and counts as expired', async () => {
     const { time, told, ids, records, finish, leave } = await wait({ expires: '100ms' });
     const before = told.filter(event => event.startsWith('task:started')).length;
     await time.runUntil(time.nowMs + 120);
@@ -116,7 +116,7 @@ describe('a task that is begun before there is a place for it', () => {
     await leave();
   });
 
-  it('has its whole timeout from when it runs', async () => {
+  it('has its whole timeout from the start of its handler', async () => {
     const { time, aborts, ids, records, handling, finish, hold, leave } = await wait({}, '300ms');
     await time.runUntil(time.nowMs + 200);
     finish();
@@ -128,7 +128,7 @@ describe('a task that is begun before there is a place for it', () => {
     await leave();
   });
 
-  it('is told to have run for as long as its handler did, without the wait', async () => {
+  it('is reported with the run time of its handler, without the wait', async () => {
     const { time, ranMs, finish, hold, leave } = await wait({});
     await time.runUntil(time.nowMs + 200);
     finish();
@@ -140,7 +140,7 @@ describe('a task that is begun before there is a place for it', () => {
     await leave();
   });
 
-  it('leaves with a drain at once, before it has started, and nothing is counted', async () => {
+  it('is released at once by a drain, without a start and without a count', async () => {
     const { time, told, drained, records, count, handling, stop, leave } = await wait({});
     const before = told.length;
     stop.abort();
@@ -151,7 +151,7 @@ describe('a task that is begun before there is a place for it', () => {
       expect(record).toMatchObject({ failures: 0, crashes: 0 });
     expect([handling(), told.slice(before)]).toEqual([5, []]);
     await leave();
-    // Runs that had started and did not end are given back as well.
+    // Runs that had started and did not end are released as well.
     expect(drained).toEqual([10]);
   });
 });

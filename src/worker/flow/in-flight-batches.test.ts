@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { InFlightBatches } from './in-flight-batches.ts';
 
-describe('the batches of a worker', () => {
-  it('are two at a time: a third waits for the first', async () => {
+describe('the in-flight batches of a worker', () => {
+  it('are two at most; a third waits for the first', async () => {
     const batches = new InFlightBatches<string>();
     let end: (answer: string) => void = () => undefined;
     const first = new Promise<string>(resolve => {

@@ -17,11 +17,11 @@ it.each([
   [[1, 1], 0.5],
   [[3, 1], 0.75],
   [[1, 9], 0.1],
-] as const)('puts a queue first as often as its weight says: %j', (weights, share) => {
+] as const)('puts a queue first in proportion to its weight: %j', (weights, share) => {
   expect(shares(weights)).toBeCloseTo(share, 1.7);
 });
 
-it('names every queue once, whatever is drawn', () => {
+it('contains every queue once, whatever the random numbers are', () => {
   for (const draw of [0, 0.5, 1 - Number.EPSILON])
     expect(orderQueues({ a: 1, b: 2, c: 3 }, () => draw).toSorted()).toEqual(['a', 'b', 'c']);
 });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../../adapters/memory/memory-broker.ts';
+import { MemoryBroker } from '../../../test/memory/memory-broker.ts';
 import { makeEnvelopes } from '../../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../../test/sim/virtual-time.ts';
 import { Flow } from './flow.ts';
@@ -25,7 +25,7 @@ async function setup({ isPushing = false, slots = 1 } = {}) {
 }
 
 describe('prefetch', () => {
-  it('does not before it knows that tasks are short', async () => {
+  it('does not start before tasks are known to be short', async () => {
     const { broker, prefetch, runShort } = await setup();
     prefetch.ask(QUEUES);
     runShort(100);
@@ -34,14 +34,14 @@ describe('prefetch', () => {
     expect(broker.count()).toEqual({ queued: 5, held: 1 });
   });
 
-  it('asks the broker at once where nothing is on its way: a moment later the queue may be left', async () => {
+  it('asks the broker in the same tick when no request is running', async () => {
     const { broker, prefetch } = await setup({ isPushing: true });
     const taking = prefetch.take(QUEUES, 1);
     expect(broker.count()).toEqual({ queued: 5, held: 1 });
     await taking;
   });
 
-  it('holds one batch and no more, and fills it up when half of it is handed out', async () => {
+  it('holds at most one batch, and refills it when half of it is begun', async () => {
     const { broker, prefetch, runShort } = await setup({ slots: 2 });
     runShort(15);
     prefetch.ask(QUEUES);
@@ -55,7 +55,7 @@ describe('prefetch', () => {
     expect(broker.count()).toEqual({ queued: 0, held: 6 });
   });
 
-  it('returns after a minute what nobody here can answer for', async () => {
+  it('gives shelved messages back after a minute', async () => {
     const { time, broker, prefetch } = await setup();
     prefetch.shelve(await prefetch.take(QUEUES, 2));
     await time.runUntil(59_000);
@@ -66,7 +66,7 @@ describe('prefetch', () => {
     expect(broker.count()).toEqual({ queued: 2, held: 4 });
   });
 
-  it('gives back what waits for too long, and counts tasks as long from then on', async () => {
+  it('gives back messages that wait too long, and treats tasks as long from then on', async () => {
     const { time, broker, prefetch, runShort } = await setup();
     runShort(15);
     prefetch.ask(QUEUES);
@@ -81,7 +81,7 @@ describe('prefetch', () => {
     expect(broker.count()).toEqual({ queued: 6, held: 0 });
   });
 
-  it('gives nothing back while what it holds is handed out and filled up', async () => {
+  it('gives no messages back while they are begun and refilled', async () => {
     const { time, broker, prefetch, runShort } = await setup();
     runShort(15);
     prefetch.ask(QUEUES);
@@ -90,13 +90,13 @@ describe('prefetch', () => {
       expect(await prefetch.take(QUEUES, 1)).toHaveLength(1);
       prefetch.ask(QUEUES);
     }
-    // Never empty since the first came, 300 ms ago.
+    // It has not been empty since the first message arrived 300 ms ago.
     await time.runUntil(301);
     await prefetch.giveBackLate();
     expect(broker.count()).toEqual({ queued: 1, held: 5 });
   });
 
-  it('takes nothing ahead from a broker that pushes', async () => {
+  it('takes no messages early from a broker that pushes', async () => {
     const { broker, prefetch, runShort } = await setup({ isPushing: true });
     runShort(15);
     prefetch.ask(QUEUES);
@@ -104,7 +104,7 @@ describe('prefetch', () => {
     expect(broker.count()).toEqual({ queued: 5, held: 1 });
   });
 
-  it('gives back what was asked for and has not come yet', async () => {
+  it('gives back messages of a request that was still running', async () => {
     const { broker, prefetch, runShort } = await setup();
     runShort(15);
     prefetch.ask(QUEUES);

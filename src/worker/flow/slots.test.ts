@@ -27,7 +27,7 @@ function setup(count: number) {
 }
 
 describe('the slots of a worker', () => {
-  it('run no more handlers at once than there are, in the order they came', () => {
+  it('run at most that many handlers at once, in the order of arrival', () => {
     const { started, slots } = setup(2);
     for (const name of ['a', 'b', 'c', 'd']) slots.enter(new TestRun(name));
     expect(started).toEqual(['a', 'b']);
@@ -54,7 +54,7 @@ describe('the slots of a worker', () => {
     expect(started).toHaveLength(3);
   });
 
-  it('start a run that is stopped while it waits at once, so that it can leave', () => {
+  it('start a waiting run at once when it is stopped, so that it can end', () => {
     const { started, slots } = setup(1);
     const lost = new TestRun('lost');
     slots.enter(new TestRun('long'));

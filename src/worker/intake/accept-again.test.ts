@@ -63,16 +63,16 @@ function setup(known: readonly ({ name: string; queue: string } | null)[] = [nul
   return { accept, parked };
 }
 
-describe('a dead letter beside an id, brought back', () => {
+describe('a dead letter under a derived id, when it is retried', () => {
   const message = makeEnvelope();
 
-  it('is in the ledger under the id it came with before it ends itself', async () => {
+  it('is parked in the ledger under its original id before it ends', async () => {
     const { accept, parked } = setup();
     expect(await accept(refusedOf(message))).toMatchObject({ kind: 'commit' });
     expect(parked).toMatchObject([{ envelope: { id: message.id, digest: message.digest } }]);
   });
 
-  it('is judged again, and stays a letter where it must not run', async () => {
+  it('is verified again, and stays a dead letter when it must not run', async () => {
     const { accept, parked } = setup();
     const strict = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 1) }]);
     expect(await accept(refusedOf(message), strict)).toMatchObject({
@@ -82,7 +82,7 @@ describe('a dead letter beside an id, brought back', () => {
     expect(parked).toEqual([]);
   });
 
-  it('of the ledger itself stays one while another task has the id, also one that comes just then', async () => {
+  it('of a digest conflict stays a dead letter while another task has the id, also one that arrives meanwhile', async () => {
     const other = { name: 'other', queue: 'other' };
     for (const known of [[other], [null, other]]) {
       const { accept } = setup(known);
@@ -99,7 +99,7 @@ describe('a dead letter beside an id, brought back', () => {
     });
   });
 
-  it('is no task whose id only looks like one', () => {
+  it('is not confused with a task whose id only looks derived', () => {
     const { accept } = setup();
     expect(accept(message)).toBeNull();
     expect(accept({ ...message, id: `${message.id}#${'a'.repeat(32)}x` })).toBeNull();

@@ -24,7 +24,7 @@ function setup() {
 }
 
 describe('while the broker confirms nothing', () => {
-  it('tasks that something follows are done, and so are all behind them', async () => {
+  it('tasks with follow-ups are done, and so are the tasks behind them', async () => {
     const { time, ledger, arrive, done, runs } = setup();
     await arrive([...messages(100, LINK), ...messages(200)]);
     await time.runUntil(10_000);
@@ -34,7 +34,7 @@ describe('while the broker confirms nothing', () => {
     expect(ledger.state.after.size).toBe(100);
   });
 
-  it('the worker says since when what follows cannot be sent, until it can be', async () => {
+  it('the worker reports how long follow-ups have been unsent, until they are sent', async () => {
     const { time, arrive, status, beSilent } = setup();
     expect(status().unsentMs).toBeNull();
     await arrive(messages(5, LINK));
@@ -47,7 +47,7 @@ describe('while the broker confirms nothing', () => {
     expect(status().unsentMs).toBeNull();
   });
 
-  it('a destination gets no more to hold than what it was sent before that was noticed', async () => {
+  it('a destination gets only probes once its silence was noticed', async () => {
     const { time, published, arrive } = setup();
     await arrive(messages(50, LINK));
     await time.runUntil(10_000);
@@ -59,14 +59,14 @@ describe('while the broker confirms nothing', () => {
     expect(published.length - before).toBeLessThan(10);
   });
 
-  it('tasks whose senders wait for an answer run all the same', async () => {
+  it('tasks whose senders wait for a reply run', async () => {
     const { time, done, arrive } = setup();
     await arrive(messages(100, EMBED, '{"replyTo":"r"}'));
     await time.runUntil(20_000);
     expect(done()).toBe(100);
   });
 
-  it('a worker leaves in time, and what it owes stays written down', async () => {
+  it('a worker drains in time, and its unsent follow-ups stay in the ledger', async () => {
     const { time, ledger, done, arrive, stop, running } = setup();
     await arrive(messages(10, LINK));
     await time.runUntil(1_000);
@@ -78,7 +78,7 @@ describe('while the broker confirms nothing', () => {
   });
 });
 
-it('sends what follows at once where the broker confirms, and strikes it off', async () => {
+it('a worker sends follow-ups at once when the broker confirms, and deletes them from the ledger', async () => {
   const { time, ledger, published, arrive, beSilent } = setup();
   beSilent(false);
   await arrive(messages(50, LINK));
@@ -86,11 +86,11 @@ it('sends what follows at once where the broker confirms, and strikes it off', a
   expect([published.length, ledger.state.after.size]).toEqual([50, 0]);
 });
 
-describe('while the broker gives no messages', () => {
+describe('while the broker delivers no messages', () => {
   const parked = (count: number) =>
     messages(count).map(envelope => ({ envelope, delayMs: null }) as const);
 
-  it('and says nothing, what waits in the ledger is run, and what it gives late as well', async () => {
+  it('because it does not answer, tasks in the ledger run, and messages that it delivers late as well', async () => {
     const { time, ledger, arrive, done, takeBy, takeNow } = setup();
     const late = gate<readonly Delivery[]>();
     takeBy(() => late.opened);
@@ -104,7 +104,7 @@ describe('while the broker gives no messages', () => {
     expect(done()).toBe(22);
   });
 
-  it('and cannot be reached, what waits in the ledger is run, and it is asked again with growing waits', async () => {
+  it('because it is unreachable, tasks in the ledger run, and the broker is retried with growing delays', async () => {
     const { time, ledger, arrive, done, takeBy } = setup();
     let asked = 0;
     takeBy(() => {

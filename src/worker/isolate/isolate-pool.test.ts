@@ -65,7 +65,7 @@ const neverStopped = (): StopSignals => ({
 });
 
 describe('a pool of isolates', () => {
-  it('gives an isolate again that was left, of the same mode only', async () => {
+  it('reuses a free isolate of the same mode only', async () => {
     const { pool, enter } = setup(3);
     const first = await enter();
     pool.leave(first);
@@ -74,7 +74,7 @@ describe('a pool of isolates', () => {
     expect((await enter()).number).toBe(2);
   });
 
-  it('lets no more in than its limit, and admits in the order of arrival', async () => {
+  it('gives out no more isolates than its limit, in the order of the requests', async () => {
     const { pool, isolates, enter } = setup(1);
     const first = await enter();
     const seen: string[] = [];
@@ -89,20 +89,23 @@ describe('a pool of isolates', () => {
     expect(isolates).toHaveLength(1);
   });
 
-  it.each(['signal', 'draining'] as const)('lets go of who waits when its %s fires', async name => {
-    const { pool, enter } = setup(1);
-    const first = await enter();
-    const controller = new AbortController();
-    const waiting = pool.enter('thread', { ...neverStopped(), [name]: controller.signal });
-    controller.abort();
-    expect(await waiting).toBeNull();
-    // The slot it did not take is free for the next.
-    const next = enter();
-    pool.leave(first);
-    expect((await next).number).toBe(first.number);
-  });
+  it.each(['signal', 'draining'] as const)(
+    'ends the wait of a run when its %s fires',
+    async name => {
+      const { pool, enter } = setup(1);
+      const first = await enter();
+      const controller = new AbortController();
+      const waiting = pool.enter('thread', { ...neverStopped(), [name]: controller.signal });
+      controller.abort();
+      expect(await waiting).toBeNull();
+      // The next run gets the isolate that it did not take.
+      const next = enter();
+      pool.leave(first);
+      expect((await next).number).toBe(first.number);
+    },
+  );
 
-  it('does not use an isolate again that has ended or is worn out', async () => {
+  it('does not reuse an isolate that has ended or has reached its limits', async () => {
     const { pool, worn, isolates, enter } = setup(1);
     const first = await enter();
     first.end();
@@ -119,7 +122,7 @@ describe('a pool of isolates', () => {
     expect((await enter()).number).toBe(3);
   });
 
-  it('frees the place of an isolate that could not be opened', async () => {
+  it('does not count an isolate that could not be opened', async () => {
     let tries = 0;
     const pool = new IsolatePool({
       runtime: { log: silentLogger, clock: systemClock },
@@ -135,7 +138,7 @@ describe('a pool of isolates', () => {
     expect(tries).toBe(2);
   });
 
-  it('refuses to start where an isolate does not find the handlers', async () => {
+  it('refuses to start when an isolate does not find the handlers', async () => {
     const { pool, isolates } = setup(1, ['a']);
     await pool.prepare('thread', ['a']);
     await expect(pool.prepare('process', ['a', 'b'])).rejects.toMatchObject({

@@ -58,8 +58,8 @@ function begun(options: EnvelopeOptions, crashes: number, expiresMs: number | nu
 }
 
 interface Circumstances {
-  readonly noRoom?: Error;
-  /** If there is one, in milliseconds from now. */
+  readonly openError?: Error;
+  /** When an isolate is free, in milliseconds from now. */
   readonly isolateMs?: number;
   readonly expiresMs?: number;
   readonly isLeaseOver?: () => boolean;
@@ -69,7 +69,7 @@ interface Circumstances {
 function setup(
   options: EnvelopeOptions = {},
   crashes = 0,
-  { noRoom, isolateMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
+  { openError, isolateMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
 ) {
   const time = new VirtualTime();
   const { clock } = time;
@@ -77,11 +77,11 @@ function setup(
   const warned: string[] = [];
   const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
   const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
-  const heard: ToIsolate[] = [];
-  let say: IsolateListener = () => undefined;
+  const posted: ToIsolate[] = [];
+  let receive: IsolateListener = () => undefined;
   let resolveEnd: (how: Error) => void = () => undefined;
   const end = (how: Error): void => {
-    say({ kind: 'ended', how });
+    receive({ kind: 'ended', how });
     resolveEnd(how);
   };
   let killedAt: number | null = null;
@@ -92,8 +92,8 @@ function setup(
     rssBytes: 0,
     isOpen: true,
     ended,
-    post: message => void heard.push(message),
-    listen: fn => void (say = fn ?? (() => undefined)),
+    post: message => void posted.push(message),
+    listen: fn => void (receive = fn ?? (() => undefined)),
     kill: async () => {
       killedAt = time.nowMs;
       end(new Error('killed'));
@@ -105,8 +105,8 @@ function setup(
   let hasLeft = false;
   const isolates = {
     enter: () =>
-      noRoom
-        ? Promise.reject(noRoom)
+      openError
+        ? Promise.reject(openError)
         : new Promise<Isolate>(resolve =>
             isolateMs === 0 ? resolve(isolate) : time.after(isolateMs, () => resolve(isolate)),
           ),
@@ -135,15 +135,15 @@ function setup(
   );
   return {
     time,
-    heard,
+    posted,
     warned,
     kept,
     settlement,
     draining,
-    say: (message: FromIsolate) => say(message),
+    receive: (message: FromIsolate) => receive(message),
     end: (how: string) => end(new Error(how)),
     stop: (reason: StopReason) => stop.stop(reason),
-    storeSays: (answer: StepStatus | 'away') => void (status = answer),
+    storeAnswers: (answer: StepStatus | 'away') => void (status = answer),
     killedAt: () => killedAt,
     hasLeft: () => hasLeft,
   };
@@ -152,66 +152,66 @@ function setup(
 const done = { kind: 'commit', outcome: { kind: 'done', result: null }, value: 'null' } as const;
 
 describe('a run in an isolate', () => {
-  it('ends as the isolate says, and the isolate is left', async () => {
-    const { time, heard, say, settlement, hasLeft } = setup();
+  it('ends with the settlement that the isolate sends, and gives the isolate back', async () => {
+    const { time, posted, receive, settlement, hasLeft } = setup();
     await time.runUntil(1);
-    expect(heard.map(({ kind }) => kind)).toEqual(['run']);
-    say({ kind: 'begun' });
-    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    expect(posted.map(({ kind }) => kind)).toEqual(['run']);
+    receive({ kind: 'begun' });
+    receive({ kind: 'settled', settlement: done, rssBytes: 1 });
     expect(await settlement).toEqual(done);
     expect(hasLeft()).toBe(true);
   });
 
-  it('hears nothing more of its isolate when it is over', async () => {
-    const { time, settlement, warned, say, end } = setup();
+  it('ignores its isolate after it has ended', async () => {
+    const { time, settlement, warned, receive, end } = setup();
     await time.runUntil(1);
-    say({ kind: 'begun' });
-    say({ kind: 'settled', settlement: done, rssBytes: 1 });
+    receive({ kind: 'begun' });
+    receive({ kind: 'settled', settlement: done, rssBytes: 1 });
     await settlement;
     end('closed with its worker');
     await time.runUntil(2);
     expect(warned).toEqual([]);
   });
 
-  it('keeps checkpoints, and hands back what the store said', async () => {
-    const { time, heard, kept, say, storeSays } = setup();
+  it('stores checkpoints, and passes the answer of the store to the isolate', async () => {
+    const { time, posted, kept, receive, storeAnswers } = setup();
     await time.runUntil(1);
-    say({ kind: 'checkpoint', call: 1, seq: 4, data: toBytes('1') });
+    receive({ kind: 'checkpoint', call: 1, seq: 4, data: toBytes('1') });
     await time.runUntil(2);
-    storeSays('away');
-    say({ kind: 'checkpoint', call: 2, seq: 5, data: toBytes('2') });
+    storeAnswers('away');
+    receive({ kind: 'checkpoint', call: 2, seq: 5, data: toBytes('2') });
     await time.runUntil(3);
     expect(kept).toEqual([4, 5]);
-    expect(heard.slice(1)).toMatchObject([
+    expect(posted.slice(1)).toMatchObject([
       { kind: 'kept', call: 1, status: 'ok' },
       { kind: 'not-asked', call: 2, error: { fields: { code: 'ERR_STORE_UNAVAILABLE' } } },
     ]);
   });
 
-  it('asks the ledger for the fence of an isolate, under the run that the worker has', async () => {
-    const { time, heard, say } = setup();
+  it('raises the epoch for its isolate, under the run of the worker', async () => {
+    const { time, posted, receive } = setup();
     await time.runUntil(1);
-    say({ kind: 'lift', call: 1, above: 8 });
+    receive({ kind: 'lift', call: 1, above: 8 });
     await time.runUntil(2);
-    expect(heard.slice(1)).toEqual([
+    expect(posted.slice(1)).toEqual([
       { kind: 'lifted', call: 1, reply: { status: 'ok', epoch: 9 } },
     ]);
   });
 
-  it('is a crash when the isolate ends under it, and dead when that was one too many', async () => {
+  it('is a crash when its isolate ends, and the task is dead when its crash budget is spent', async () => {
     for (const [crashes, delayMs, reason] of [
       [0, 0, ''],
       [1, null, 'ERR_RESURRECTIONS_SPENT'],
     ] as const) {
-      const { time, say, end, settlement } = setup({}, crashes);
+      const { time, receive, end, settlement } = setup({}, crashes);
       await time.runUntil(1);
-      say({ kind: 'begun' });
+      receive({ kind: 'begun' });
       end('SIGSEGV');
       expect(await settlement).toMatchObject({ kind: 'fail', isCrash: true, delayMs, reason });
     }
   });
 
-  it('is given back when the isolate was gone before it had heard of the task', async () => {
+  it('is released when the isolate ended before it received the task', async () => {
     const { time, end, settlement } = setup();
     await time.runUntil(1);
     end('SIGKILL');
@@ -220,35 +220,35 @@ describe('a run in an isolate', () => {
   });
 
   it.each([
-    ['expires while it waits for one is given back and does not start', 400, []],
-    ['was late by our clock when it came is the business of the store', 0, ['run']],
-    ['has time left when it gets one runs', 501, ['run']],
+    ['is released without a start when its task expires while it waits for an isolate', 400, []],
+    ['starts when only our clock considers it expired from the beginning', 0, ['run']],
+    ['starts when it gets an isolate before its task expires', 501, ['run']],
   ])('%s', async (_, expiresMs, wanted) => {
-    const { time, heard, settlement, hasLeft } = setup({}, 0, { isolateMs: 500, expiresMs });
+    const { time, posted, settlement, hasLeft } = setup({}, 0, { isolateMs: 500, expiresMs });
     await time.runUntil(500);
-    expect(heard.map(({ kind }) => kind)).toEqual(wanted);
+    expect(posted.map(({ kind }) => kind)).toEqual(wanted);
     if (wanted.length > 0) return;
     expect(await settlement).toEqual({ kind: 'release' });
     expect(hasLeft()).toBe(true);
   });
 
-  it('does not start when its lease is over by the time it gets one', async () => {
-    const { time, heard, settlement } = setup({}, 0, { isolateMs: 500, isLeaseOver: () => true });
+  it('does not start when its lease has ended before it gets an isolate', async () => {
+    const { time, posted, settlement } = setup({}, 0, { isolateMs: 500, isLeaseOver: () => true });
     await time.runUntil(500);
-    expect([await settlement, heard]).toEqual([{ kind: 'release' }, []]);
+    expect([await settlement, posted]).toEqual([{ kind: 'release' }, []]);
   });
 
-  it('is given back for want of an isolate, at no cost, when none can be made', async () => {
-    const { time, settlement } = setup({}, 0, { noRoom: new Error('EAGAIN') });
+  it('is released without a count when no isolate can be opened', async () => {
+    const { time, settlement } = setup({}, 0, { openError: new Error('EAGAIN') });
     await time.runUntil(1);
     const outage = { what: 'isolate', why: 'EAGAIN' };
     expect(await settlement).toEqual({ kind: 'release', outage });
   });
 
   it('is killed at its timeout with half a second of grace, and is a failed attempt', async () => {
-    const { time, say, killedAt, settlement } = setup({ timeoutMs: 10_000 });
+    const { time, receive, killedAt, settlement } = setup({ timeoutMs: 10_000 });
     await time.runUntil(1);
-    say({ kind: 'begun' });
+    receive({ kind: 'begun' });
     await time.runUntil(10_400);
     expect(killedAt()).toBeNull();
     await time.runUntil(20_000);
@@ -261,7 +261,7 @@ describe('a run in an isolate', () => {
     });
   });
 
-  it('is killed at its deadline, and there is no attempt after that', async () => {
+  it('is killed at its deadline, and its task gets no further attempt', async () => {
     const { time, killedAt, settlement } = setup({ deadlineMs: 5_000 });
     await time.runUntil(20_000);
     expect(killedAt()).toBe(5_500);
@@ -272,32 +272,32 @@ describe('a run in an isolate', () => {
     ['lost', 'drop'],
     ['release', 'release'],
   ] as const)(
-    'that is stopped (%s) is told, and killed when it does not end',
+    'sends a stop (%s) to its isolate, and kills it when it does not end',
     async (reason, kind) => {
-      const { time, heard, stop, killedAt, settlement } = setup();
+      const { time, posted, stop, killedAt, settlement } = setup();
       await time.runUntil(100);
       stop(reason);
-      expect(heard.at(-1)).toEqual({ kind: 'stop', reason });
+      expect(posted.at(-1)).toEqual({ kind: 'stop', reason });
       await time.runUntil(1_000);
       expect(killedAt()).toBe(600);
       expect(await settlement).toEqual({ kind });
     },
   );
 
-  it('that is stopped and ends by itself is not killed', async () => {
-    const { time, say, stop, killedAt, settlement } = setup();
+  it('does not kill an isolate that ends after the stop', async () => {
+    const { time, receive, stop, killedAt, settlement } = setup();
     await time.runUntil(100);
     stop('release');
-    say({ kind: 'settled', settlement: { kind: 'release' }, rssBytes: 1 });
+    receive({ kind: 'settled', settlement: { kind: 'release' }, rssBytes: 1 });
     expect(await settlement).toEqual({ kind: 'release' });
     await time.runUntil(10_000);
     expect(killedAt()).toBeNull();
   });
 
-  it('is told of a drain', async () => {
-    const { time, heard, draining } = setup();
+  it('forwards a drain to its isolate', async () => {
+    const { time, posted, draining } = setup();
     await time.runUntil(1);
     draining.abort();
-    expect(heard.at(-1)).toEqual({ kind: 'drain' });
+    expect(posted.at(-1)).toEqual({ kind: 'drain' });
   });
 });

@@ -5,7 +5,7 @@ import { HedgedHeartbeat, type HeartbeatLink } from './hedged-heartbeat.ts';
 
 const OPEN: RenewReply = { status: 'open', runs: [] };
 
-/** Connections whose reply times the test sets; Infinity: what is sent vanishes. */
+/** Connections whose reply times the test sets; Infinity: no reply. */
 function setup() {
   const time = new VirtualTime();
   const { clock } = time;
@@ -38,22 +38,22 @@ function setup() {
   return { time, links, beat, opensWith: (ms: number) => void (nextMs = ms) };
 }
 
-describe('beats', () => {
-  it('use one connection for as long as it answers', async () => {
+describe('heartbeats', () => {
+  it('use one connection while it answers', async () => {
     const { links, beat } = setup();
     for (let n = 0; n < 5; n++) await beat();
     expect(links).toHaveLength(1);
     expect(links[0]?.isClosed).toBe(false);
   });
 
-  it('whose connection falls silent go by a new one, within the same beat, and stay there', async () => {
+  it('use a new connection when the first stops answering, within the same beat and from then on', async () => {
     const { time, links, beat } = setup();
     await beat();
     const [dead] = links;
     if (dead) dead.tookMs = Infinity;
     const sentAt = time.nowMs;
     const answeredAt = await beat();
-    // Sent on the second connection: the lease is counted from there, and is in no danger.
+    // The lease counts from the beat on the second connection.
     expect(answeredAt).toBeGreaterThan(sentAt);
     expect(time.nowMs - sentAt).toBeLessThan(1_000);
     expect(links.map(({ isClosed }) => isClosed)).toEqual([true, false]);
@@ -61,7 +61,7 @@ describe('beats', () => {
     expect(links).toHaveLength(2);
   });
 
-  it('keep the first connection where that answers after all', async () => {
+  it('keep the first connection when it answers late', async () => {
     const { links, beat, opensWith } = setup();
     await beat();
     opensWith(5_000);
@@ -71,15 +71,15 @@ describe('beats', () => {
     expect(links.map(({ isClosed }) => isClosed)).toEqual([false, true]);
   });
 
-  it('open no second connection to a store that is always as slow as this', async () => {
+  it('open no second connection to a store that is always that slow', async () => {
     const { links, beat, opensWith } = setup();
     opensWith(700);
     for (let n = 0; n < 4; n++) await beat();
-    // One was opened before it was known how slow the store is.
+    // One was opened before the speed of the store was known.
     expect(links).toHaveLength(2);
   });
 
-  it('fail when nobody answers, and begin anew with the next one', async () => {
+  it('fail when no connection answers, and the next one opens a new connection', async () => {
     const { links, beat, opensWith } = setup();
     await beat();
     opensWith(Infinity);
@@ -91,7 +91,7 @@ describe('beats', () => {
     expect(links.filter(({ isClosed }) => !isClosed)).toHaveLength(1);
   });
 
-  it('that are refused at once say so, and leave the connection to its driver', async () => {
+  it('that are refused at once fail, and keep their connection', async () => {
     const { links, beat, opensWith } = setup();
     opensWith(-1);
     expect(await beat()).toBe('refused');

@@ -42,7 +42,7 @@ describe('a lease', () => {
     expect(age.isOver).toBe(false);
   });
 
-  it('is none the younger for a wall clock that is set back', () => {
+  it('does not last longer when the wall clock is set back', () => {
     const { time, age, pass } = setup();
     time.wall -= 3_600_000;
     pass(3_999);

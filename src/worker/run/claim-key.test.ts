@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../../adapters/memory/memory-idempotency-store.ts';
+import { MemoryIdempotencyStore } from '../../../test/memory/memory-idempotency-store.ts';
 import type { LiftReply } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { systemClock } from '../../runtime/clock.ts';
@@ -64,16 +64,16 @@ const deps = (store = new MemoryIdempotencyStore(systemClock)) => ({
 const secret = new Uint8Array(32).fill(7);
 
 it.each([
-  ['takes no key where it had to be signed', new Keyring([{ id: 'k', secret }]), null],
-  ['takes its key where nothing is signed', NO_KEYS, expect.anything() as unknown],
+  ['takes no key when signatures are required', new Keyring([{ id: 'k', secret }]), null],
+  ['takes its key when signatures are not required', NO_KEYS, expect.anything() as unknown],
 ] as const)('a task without a signature %s', async (_, keyring, hold) => {
   const claim = await claimKey(claimant({ status: 'stale' }), { ...deps(), keyring });
   expect(claim).toEqual({ kind: 'run', hold });
 });
 
 it.each([
-  ['has its key where the ledger says that it is the rightful one', { status: 'ok', epoch: 2 }],
-  ['is dropped where it is not', { status: 'stale' }],
+  ['gets the key when the ledger confirms that it is the owner', { status: 'ok', epoch: 2 }],
+  ['is dropped when it is not the owner', { status: 'stale' }],
 ] as const)('a second run under one epoch %s', async (_, lifted) => {
   const store = new MemoryIdempotencyStore(systemClock);
   const first = await claimKey(claimant({ status: 'stale' }), deps(store));

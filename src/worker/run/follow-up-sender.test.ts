@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeEnvelope } from '../../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../../../test/sim/virtual-time.ts';
-import { MemoryLedger } from '../../adapters/memory/memory-ledger.ts';
+import { MemoryLedger } from '../../../test/memory/memory-ledger.ts';
 import type { AfterEntry } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { systemRandom } from '../../runtime/random.ts';
@@ -43,7 +43,7 @@ function setup({ confirms }: { readonly confirms: boolean }) {
 }
 
 describe('follow-ups of a worker', () => {
-  it('are left to a resurrector where the worker has slept since they were written down', async () => {
+  it('are left to a resurrector when the worker has slept since they were stored', async () => {
     const { time, send, calls } = setup({ confirms: true });
     await time.runUntil(10_000);
     send(followUps(1), 7_000);
@@ -54,7 +54,7 @@ describe('follow-ups of a worker', () => {
     expect(calls.published).toBe(1);
   });
 
-  it('are left to it where a thousand are under way, unless they are those of one task', async () => {
+  it('are left to a resurrector when a thousand are being sent, unless they belong to one task', async () => {
     const { time, send, calls } = setup({ confirms: false });
     send(followUps(1_200));
     send(followUps(1));
@@ -62,7 +62,7 @@ describe('follow-ups of a worker', () => {
     expect(calls.published).toBe(1_200);
   });
 
-  it('are waited for by a worker that leaves for no longer than five seconds', async () => {
+  it('delay the end of a worker by at most five seconds', async () => {
     const { time, ledger, sender, send } = setup({ confirms: true });
     ledger.after.strike = () => new Promise(() => undefined);
     send(followUps(1));

@@ -27,14 +27,14 @@ function setup() {
     warn: (_: object, text: string) => void logged.push(text),
     info: (_: object, text: string) => void logged.push(text),
   };
-  const told: EventMap['task:released'][] = [];
+  const released: EventMap['task:released'][] = [];
   const outages = new Outages({
     clock,
     random: { next: () => 1, token: () => '' },
     faultPoint: noFaults,
     log,
     emit: (name, event) => {
-      if (name === 'task:released') told.push(event as EventMap['task:released']);
+      if (name === 'task:released') released.push(event as EventMap['task:released']);
     },
   });
   const stop = { signal: new AbortController().signal };
@@ -44,20 +44,20 @@ function setup() {
     const ended = await ending;
     return ended.kind === 'release' ? ended.delayMs : undefined;
   };
-  return { time, end, logged, told, outages, stop };
+  return { time, end, logged, released, outages, stop };
 }
 
-describe('a run that lacks something', () => {
-  it('comes again later every time, up to half a minute', async () => {
-    const { end, told } = setup();
+describe('a run that an outage prevents', () => {
+  it('is released with a growing delay, up to half a minute', async () => {
+    const { end, released } = setup();
     const task = begun();
     const delays: unknown[] = [];
     for (let n = 0; n < 8; n++) delays.push(await end(task, AWAY));
     expect(delays).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
-    expect(told.map(({ releases }) => releases)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+    expect(released.map(({ releases }) => releases)).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
   });
 
-  it('waits as long as the outage is old, where this worker did not know the task', async () => {
+  it('is delayed by the age of the outage when its task is new to this worker', async () => {
     const { time, end } = setup();
     await end(begun(), AWAY);
     await time.runUntil(20_000);
@@ -65,7 +65,7 @@ describe('a run that lacks something', () => {
     expect(await end(begun('shop.mail'), AWAY)).toBe(500);
   });
 
-  it('keeps its slot for a moment, so that a backlog is not run through for nothing', async () => {
+  it('keeps its slot for 200 ms, so that a backlog is not begun for nothing', async () => {
     const { time, outages, stop } = setup();
     let isOver = false;
     const ending = Promise.resolve(outages.postpone(begun(), AWAY, stop)).then(
@@ -77,7 +77,7 @@ describe('a run that lacks something', () => {
     await ending;
   });
 
-  it('is told of once for the whole outage, and when that is over', async () => {
+  it('is logged once for the whole outage, and once when the outage is over', async () => {
     const { end, logged } = setup();
     const [one, two] = [begun(), begun()];
     for (let n = 0; n < 5; n++) for (const task of [one, two]) await end(task, AWAY);

@@ -27,17 +27,18 @@ interface Deps {
 
 const NOTHING: readonly never[] = [];
 
+export interface PlannedEnd {
+  readonly settlement: Settlement;
+  readonly followUps: readonly FollowUp[];
+}
+
 /** The settlement of a run, and the follow-ups that its commit writes: a run with more than may be sent is buried. */
-export function planFollowUps(
-  settlement: Settlement,
-  task: BegunTask,
-  deps: Deps,
-): readonly [Settlement, readonly FollowUp[]] {
+export function planFollowUps(settlement: Settlement, task: BegunTask, deps: Deps): PlannedEnd {
   try {
-    return [settlement, followUpsOf(settlement, task, deps)];
+    return { settlement, followUps: followUpsOf(settlement, task, deps) };
   } catch (error) {
     if (!isOutlastError(error, 'ERR_FOLLOW_UPS_TOO_LARGE')) throw error;
-    return [buried(error.code, error.message), NOTHING];
+    return { settlement: buried(error.code, error.message), followUps: NOTHING };
   }
 }
 

@@ -23,6 +23,8 @@ export function createRunDeps(deps: WorkerDeps, incarnation: IncarnationState): 
   const { isGone, isLeaseOver, outages } = incarnation;
   const { keyring = NO_KEYS } = deps;
   const { dedupWindowMs, remembersSigned } = settings;
+  // Once, and not for every run.
+  const acceptDeps = { ...deps, reads: deps.keys.reads };
   const large = deps.largeCheckpoints ?? { store: null, maxBytes: 0 };
   return {
     ...deps,
@@ -32,7 +34,7 @@ export function createRunDeps(deps: WorkerDeps, incarnation: IncarnationState): 
     followUps: new FollowUpSender(deps),
     settler: createSettler(ledger, runtime, isGone),
     answers: new BrokerAnswers(broker, runtime.log),
-    acceptAgain: task => acceptAgain(task, { ...deps, reads: deps.keys.reads }),
+    acceptAgain: task => acceptAgain(task, acceptDeps),
     dedupMsOf: envelope =>
       remembersSigned === true
         ? keyring.dedupMsOf(envelope, dedupWindowMs, runtime.clock.now())

@@ -22,7 +22,7 @@ const other = task('scope.other');
 
 type Run = (ctx: TaskContext) => unknown;
 
-/** One run of one handler, on a store and a door that accept everything. */
+/** One run of one handler, with a store and an effect-once door that accept every call. */
 function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   const time = new VirtualTime();
   const { clock } = time;
@@ -100,18 +100,18 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
   return { time, settlement, committed, kept, warnings, stop, deadlines };
 }
 
-describe('a handler that swallows its signal', () => {
-  it('is a failed attempt at its timeout, and finds every way to write shut afterwards', async () => {
+describe('a handler that ignores its signal', () => {
+  it('is a failed attempt at its timeout, and cannot write after that', async () => {
     const refused: unknown[] = [];
     const { time, settlement, committed, kept, warnings } = setup(
       async ctx => {
         await new Promise<void>(resolve => void time.after(5_000, resolve));
-        const ways = [
+        const writes = [
           () => ctx.checkpoint(1),
           () => ctx.transaction(() => Promise.resolve('late')),
           () => ctx.send(other),
         ];
-        for (const way of ways) refused.push(await way().catch((error: unknown) => error));
+        for (const write of writes) refused.push(await write().catch((error: unknown) => error));
       },
       { timeoutMs: 1_000 },
     );
@@ -127,7 +127,7 @@ describe('a handler that swallows its signal', () => {
     expect([committed, kept]).toEqual([[], []]);
   });
 
-  it('cannot keep an effect that outlasts the run: it is rolled back', async () => {
+  it('has its transaction rolled back when that ends after the run', async () => {
     const steps: string[] = [];
     const { time, settlement, committed } = setup(
       async ctx => {
@@ -144,7 +144,7 @@ describe('a handler that swallows its signal', () => {
     expect(committed).toEqual([]);
   });
 
-  it('does not pass a door whose fence came after the end', async () => {
+  it('has no effect when the fence is checked after the end of the run', async () => {
     const steps: string[] = [];
     const { time, settlement, committed, stop } = setup(async ctx => {
       await ctx.transaction(() => Promise.resolve(steps.push('effect')));
@@ -157,8 +157,8 @@ describe('a handler that swallows its signal', () => {
   });
 });
 
-describe('what a handler leaves behind when it returns', () => {
-  it('can write no more', async () => {
+describe('code that a handler leaves running when it returns', () => {
+  it('cannot write', async () => {
     let late: Promise<unknown> = Promise.resolve();
     const { time, settlement, kept, committed, warnings } = setup(ctx => {
       late = new Promise<void>(resolve => void time.after(100, resolve)).then(async () => [
@@ -175,8 +175,8 @@ describe('what a handler leaves behind when it returns', () => {
   });
 });
 
-describe('calls of one run that need its fence', () => {
-  it('take turns, so that none waits in the database for a lock that another holds', async () => {
+describe('calls of one run that use its fence', () => {
+  it('run one after the other, so that none waits in the database for a lock of another', async () => {
     let isOpen = false;
     const order: string[] = [];
     const { time, settlement, committed, kept } = setup(async ctx => {
@@ -200,7 +200,7 @@ describe('calls of one run that need its fence', () => {
     expect([committed.length, kept]).toEqual([3, [1]]);
   });
 
-  it('end with an error that says so when one waits for itself', async () => {
+  it('fail with a clear error when one waits for itself', async () => {
     const { time, settlement } = setup(async ctx => {
       let late: Promise<unknown> = Promise.resolve();
       const step = ctx.transaction(() => late.then(() => undefined));
@@ -216,7 +216,7 @@ describe('calls of one run that need its fence', () => {
     });
   });
 
-  it('give up their turn when the run is over', async () => {
+  it('stop waiting when the run is over', async () => {
     const refused: unknown[] = [];
     const { time, settlement, committed } = setup(
       async ctx => {
@@ -232,8 +232,8 @@ describe('calls of one run that need its fence', () => {
   });
 });
 
-describe('a handler that heeds its signal', () => {
-  it('is not told to go on', async () => {
+describe('a handler that obeys its signal', () => {
+  it('causes no warning', async () => {
     const { time, settlement, warnings } = setup(
       ctx =>
         new Promise((_, reject) =>
@@ -248,7 +248,7 @@ describe('a handler that heeds its signal', () => {
 });
 
 describe('a timeout', () => {
-  it('is ours only: an error of that name by the handler is an ordinary failure', async () => {
+  it('is only that of Outlast; a TimeoutError thrown by the handler is an ordinary failure', async () => {
     const timeout = new DOMException('the other side was slow', 'TimeoutError');
     const { settlement } = setup(() => Promise.reject(timeout), { timeoutMs: 1_000 });
     expect(await settlement).toMatchObject({
@@ -258,7 +258,7 @@ describe('a timeout', () => {
     });
   });
 
-  it('does not throw away what was returned in the same tick', async () => {
+  it('keeps a result that was returned in the same tick', async () => {
     let finish: (value: string) => void = () => undefined;
     const finished = new Promise<string>(resolve => (finish = resolve));
     const { time, settlement } = setup(() => finished, { timeoutMs: 1_000 });
@@ -269,7 +269,7 @@ describe('a timeout', () => {
 });
 
 describe('arguments', () => {
-  it('are all the sender’s: none is read as a lease, a fence or a checkpoint, in whatever order', async () => {
+  it('reach the handler unchanged: none is read as a lease, a fence or a checkpoint', async () => {
     const text =
       '{"10":"ten","2":"two","epoch":99,"fence":99,"_lease_key":"x","checkpoint":{"at":7}}';
     const { settlement } = setup(
@@ -284,8 +284,8 @@ describe('arguments', () => {
   });
 });
 
-describe('what a handler sends', () => {
-  it('has the deadline of its task, or a sooner one, never a later one', async () => {
+describe('a task that a handler sends', () => {
+  it('has the deadline of the sending task, or an earlier one, never a later one', async () => {
     const { time, settlement, deadlines } = setup(
       async ctx => {
         await ctx.send(other);
@@ -303,7 +303,7 @@ describe('what a handler sends', () => {
     expect(deadlines).toEqual([inherited, '1s', new Date(2_000), inherited, refused]);
   });
 
-  it('has none where its task has none', async () => {
+  it('inherits no deadline when the sending task has none', async () => {
     const { time, settlement, deadlines } = setup(ctx =>
       ctx.send(other, undefined, { deadline: '1h' }),
     );

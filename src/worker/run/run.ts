@@ -69,14 +69,8 @@ export interface RunStart {
 
 type Admitted = Extract<Entry, { readonly isIn: true }>;
 
-/** How a run ended: the status from the ledger, the settlement, and the follow-ups. */
-interface RunEnd {
-  readonly status: StepStatus;
-  readonly settlement: Settlement;
-  readonly owed: readonly AfterEntry[];
-}
-
 const NOTHING: readonly never[] = [];
+const RELEASE: Settlement = { kind: 'release' };
 const NOT_STARTED = Promise.resolve();
 
 /** One run of one task: executes, settles, and only then acknowledges the broker's copy. */
@@ -172,26 +166,35 @@ export class Run implements RunLedger {
     const starting = this.#reportStart(claim);
     if (starting) await starting;
 
-    const executing = this.#execute(claim);
-    const ran = executing instanceof Promise ? await executing : executing;
+    const executing = claim.kind === 'run' ? this.#execute(claim.hold) : claim.settlement;
+    const executed = executing instanceof Promise ? await executing : executing;
+    const postponing = this.#postpone(this.#redacted(executed));
+    const ran = postponing instanceof Promise ? await postponing : postponing;
     const ranMs = this.leaveSlot();
     const ended = this.#endedAt(ran);
     if (ended) await ended;
 
-    const end = await this.#keepAndSettle(ran, claim);
-    const { status, settlement, owed } = end;
+    const hold = claim.kind === 'run' ? claim.hold : null;
+    const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
+    // It is unknown whether the result is stored: then the run is not committed.
+    const outcome = kept === 'unknown' ? RELEASE : ran;
+    const { settlement, followUps: planned } = planFollowUps(outcome, this.task, this.#deps);
+    if (settlement.kind === 'fail') await this.#reportRetry(settlement);
+    const answer = kept === 'refused' ? kept : await this.#settle(settlement, planned);
+    const status = answer === 'refused' ? await this.#giveUp() : answer;
+    const owed = status === 'ok' ? this.#owed(settlement, planned) : NOTHING;
     const settledAt = owed.length > 0 ? runtime.clock.monotonic() : 0;
     // Only if the ledger has ended the run: a handler that goes on after a lost run counts until it is swept.
     if (entry !== null && status === 'ok') this.#deps.gate?.leave(entry.reservations);
     // Before any other await: the next run of a task may begin meanwhile, and would be reported first.
-    this.#reportEnd(end, claim, ranMs - waitedMs);
+    this.#reportEnd(status, settlement, claim, ranMs - waitedMs);
     const isDone = status === 'ok' && settlement.kind === 'commit';
     const forgotten = checkpoints.forget(this.task, isDone);
     if (forgotten) await forgotten;
 
     if (this.#delivery !== null) await this.#acknowledge(status);
     if (status !== 'ok') return await this.#lose(status, settlement);
-    if (claim.kind === 'run' && claim.hold !== null) await claim.hold.ended(settlement);
+    if (hold !== null) await hold.ended(settlement);
     if (owed.length > 0) followUps.send(owed, settledAt, followDeps(this.#deps));
   }
 
@@ -221,25 +224,18 @@ export class Run implements RunLedger {
     return isAsked ? this.#sender().notify({ status: 'STARTED', runsAt }) : undefined;
   }
 
-  /** Stores the result for duplicates, then has the ledger end the run. */
-  async #keepAndSettle(ran: Settlement, claim: KeyClaim): Promise<RunEnd> {
-    const hold = claim.kind === 'run' ? claim.hold : null;
-    const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
-    // It is unknown whether the result is stored: then the run is not committed.
-    const planned = kept === 'unknown' ? ({ kind: 'release' } as const) : ran;
-    const [settlement, followUps] = planFollowUps(planned, this.task, this.#deps);
-    if (settlement.kind === 'fail' && settlement.delayMs !== null)
-      await this.#sender().notify({ status: 'RETRY', error: settlement.error });
-    const answer = kept === 'refused' ? kept : await this.#settle(settlement, followUps);
-    const status = answer === 'refused' ? await this.#giveUp() : answer;
-    const owed =
-      status === 'ok'
-        ? [...followUps, ...owedOfDeath(settlement, this.task, this.#ref.epoch, this.#deps)]
-        : NOTHING;
-    return { status, settlement, owed };
+  /** Sends RETRY, if the task is going to run again. */
+  async #reportRetry({ delayMs, error }: Extract<Settlement, { kind: 'fail' }>): Promise<void> {
+    if (delayMs !== null) await this.#sender().notify({ status: 'RETRY', error });
   }
 
-  #reportEnd({ status, settlement }: RunEnd, claim: KeyClaim, ranMs: number): void {
+  /** The follow-ups that were written with the settlement, and the one that the ledger has written by itself. */
+  #owed(settlement: Settlement, planned: readonly FollowUp[]): readonly AfterEntry[] {
+    const ofDeath = owedOfDeath(settlement, this.task, this.#ref.epoch, this.#deps);
+    return ofDeath.length === 0 ? planned : [...planned, ...ofDeath];
+  }
+
+  #reportEnd(status: StepStatus, settlement: Settlement, claim: KeyClaim, ranMs: number): void {
     const { runtime, observer } = this.#deps;
     const isStarted = claim.kind !== 'wait';
     if (status !== 'ok') {
@@ -309,16 +305,12 @@ export class Run implements RunLedger {
     return reply;
   }
 
-  /** The settlement of the handler, or the result of another task with the same key in its stead. */
-  #execute(claim: KeyClaim): Settlement | Promise<Settlement> {
-    const { redact } = this.#deps;
-    const running = claim.kind === 'run' ? this.#executeUnder(claim.hold) : claim.settlement;
-    const postpone = (ran: Settlement): Settlement | Promise<Settlement> =>
-      this.#postpone(redact === null ? ran : withoutInput(ran));
-    return running instanceof Promise ? running.then(postpone) : postpone(running);
+  /** People see no input in what a run ended with, if there is a redactor. */
+  #redacted(settlement: Settlement): Settlement {
+    return this.#deps.redact === null ? settlement : withoutInput(settlement);
   }
 
-  #executeUnder(hold: KeyHold | null): Settlement | Promise<Settlement> {
+  #execute(hold: KeyHold | null): Settlement | Promise<Settlement> {
     const effect = hold?.effect ?? null;
     const { epoch } = this.#ref;
     // Raised on the way here: the handler must see no lower fence.

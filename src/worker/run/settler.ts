@@ -129,8 +129,10 @@ export function settleRun(
   terms: CommitTerms,
 ): SettleStatus | Promise<SettleStatus> {
   switch (settlement.kind) {
-    case 'commit':
-      return settler.commit.settle({ ref, outcome: settlement.outcome, ...terms });
+    case 'commit': {
+      const { after, dedupMs, resultMs } = terms;
+      return settler.commit.settle({ ref, outcome: settlement.outcome, after, dedupMs, resultMs });
+    }
     case 'fail': {
       const { error, delayMs, reason, isCrash } = settlement;
       return settler.fail.settle({ ref, error, delayMs, reason, isCrash });

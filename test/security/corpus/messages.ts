@@ -1,6 +1,6 @@
 import { deflateSync } from 'node:zlib';
 
-/** A message as somebody wrote it who wants us harm. */
+/** A message of an attacker. */
 export interface HostileMessage {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: Buffer;
@@ -8,8 +8,10 @@ export interface HostileMessage {
   readonly contentEncoding?: string;
 }
 
-/** What is to become of it: its task runs as any other, it is a dead letter for this reason, or it waits, for its
- * time or for a worker that can run it. */
+/**
+ * The expected end: its task runs as any other, it is a dead letter for this reason, or it waits, for its time or for a
+ * worker that can run it.
+ */
 export type Fate = 'runs' | 'waits' | `ERR_${string}`;
 
 export interface HostileCase {
@@ -38,7 +40,7 @@ const withBody = (fate: Fate, text: string): Make => given(fate, { body: json(te
 
 const DEAD = 'ERR_UNDECODABLE';
 
-/** Messages that try to change objects, run code, leave a folder, forge log lines or break what reads them. */
+/** Messages that try to change objects, run code, leave a folder, forge log lines or break their readers. */
 export const HOSTILE: Readonly<Record<string, Make>> = {
   // Prototypes
   'a prototype in the arguments': withBody(

@@ -5,7 +5,7 @@ import {
 
 const opened = new Map<string, Promise<PGliteDatabase>>();
 
-/** A toy is a PGlite in memory: everybody who opens the same folder gets the same one, and `closeToys` ends it. */
+/** A toy is a PGlite in memory: all that open the same folder get the same one, and `closeToys` ends it. */
 export async function openToy(folder: string): Promise<PGliteDatabase> {
   const toy = opened.get(folder) ?? openPGliteDatabase({ memory: true });
   opened.set(folder, toy);
