@@ -35,7 +35,7 @@ const moduleOf = (imports, parts) =>
 const STAGES = { relay: 'the relay', worker: 'a worker', resurrector: 'the resurrector' };
 
 /** @param {Awaited<ReturnType<typeof loadTables>>} tables */
-function configModule({ option, stages, topLevel, broker }) {
+function configModule({ option, stages, topLevel, broker, celery }) {
   const parts = Object.entries(STAGES).flatMap(([stage, who]) => {
     const table = /** @type {Record<string, OptionTable>} */ (stages)[stage] ?? {};
     const name = `${stage.charAt(0).toUpperCase()}${stage.slice(1)}Options`;
@@ -62,6 +62,7 @@ function configModule({ option, stages, topLevel, broker }) {
       "{ EventListeners } from '../telemetry/events.ts'",
       "{ Logger } from '../telemetry/logger.ts'",
       "{ AdmissionOptions } from './admission.ts'",
+      "{ CeleryRoutes } from './celery.ts'",
       "{ Queues } from './queues.ts'",
       "{ RetentionOptions } from './retention.ts'",
     ],
@@ -71,6 +72,12 @@ function configModule({ option, stages, topLevel, broker }) {
         name: 'BrokerOptions',
         sentence: 'What a user writes about the broker, where a URL alone does not say enough.',
         table: broker,
+        takesUndefined: true,
+      }),
+      givenInterface({
+        name: 'CeleryOptions',
+        sentence: 'What a user writes about the Celery applications at the same broker.',
+        table: celery,
         takesUndefined: true,
       }),
       givenInterface({
@@ -180,9 +187,20 @@ async function loadTables() {
   /** @type {typeof import('../src/options/option.ts')} */
   const option = await load('options/option.ts');
   const named = async (/** @type {string} */ file) => await load(`options/${file}-table.ts`);
-  const [relay, worker, resurrector, topLevel, broker, task, handler, send] = await Promise.all(
-    ['relay', 'worker', 'resurrector', 'top-level', 'broker', 'task', 'handler', 'send'].map(named),
-  );
+  const [relay, worker, resurrector, topLevel, broker, celery, task, handler, send] =
+    await Promise.all(
+      [
+        'relay',
+        'worker',
+        'resurrector',
+        'top-level',
+        'broker',
+        'celery',
+        'task',
+        'handler',
+        'send',
+      ].map(named),
+    );
   return {
     option,
     stages: {
@@ -192,6 +210,7 @@ async function loadTables() {
     },
     topLevel: /** @type {OptionTable} */ (topLevel.TOP_LEVEL_TABLE),
     broker: /** @type {OptionTable} */ (broker.BROKER_TABLE),
+    celery: /** @type {OptionTable} */ (celery.CELERY_TABLE),
     task: /** @type {OptionTable} */ (task.TASK_TABLE),
     rule: /** @type {OptionTable} */ (task.ADMISSION_RULE_TABLE),
     handler: /** @type {OptionTable} */ (handler.HANDLER_TABLE),

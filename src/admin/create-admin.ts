@@ -12,6 +12,7 @@ import type { Redact } from '../task/redact.ts';
 import { CONTEXT, type Outlast } from '../app/outlast.ts';
 import type { Context } from '../context/context.ts';
 import { effectDatabases } from '../context/effect-databases.ts';
+import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
 import {
   purgeLetters,
@@ -92,6 +93,8 @@ export interface AdminStores {
   readonly fences: Pick<FenceRows, 'forgetKey'>;
   readonly reads: ReadModel;
   readonly admission: Pick<AdmissionStore, 'figures' | 'pressure'>;
+  /** Tells Celery workers of a task that was cancelled. Left out: there are none. */
+  readonly revoke?: (id: string) => Promise<void>;
 }
 
 /**
@@ -107,11 +110,15 @@ export function createAdmin(outlast: Pick<Outlast<never>, typeof CONTEXT>): Admi
 
 /** The stores of a context for operators: a key is forgotten in every database that may have effects under it. */
 export async function operatorStores(
-  context: Pick<Context, 'config' | 'stores' | 'adminStores'>,
+  context: Pick<Context, 'config' | 'log' | 'stores' | 'adminStores'>,
 ): Promise<AdminStores> {
   const { fences } = await context.stores();
   const { outboxes } = context.config;
-  return { ...(await context.adminStores()), fences: effectDatabases(fences, outboxes) };
+  return {
+    ...(await context.adminStores()),
+    fences: effectDatabases(fences, outboxes),
+    revoke: id => revokeElsewhere(context, id),
+  };
 }
 
 const PAGE = 50;
@@ -157,11 +164,17 @@ export function adminOn(stores: () => Promise<AdminStores>, redact: Redact | nul
     },
     tasks: {
       inspect: async id => await (await stores()).reads.inspect(id),
-      cancel: async id => await cancelTask(id, await stores()),
+      cancel: async id => await cancelAsOperator(id, await stores()),
     },
     idempotency: {
       show: async key => await showKey(await stores(), key),
       reset: async (key, options) => await resetKey(await stores(), key, options?.force ?? false),
     },
   };
+}
+
+async function cancelAsOperator(id: string, stores: AdminStores): Promise<'ok' | 'terminal'> {
+  const status = await cancelTask(id, stores);
+  if (status === 'ok') await stores.revoke?.(id);
+  return status;
 }

@@ -11,6 +11,7 @@ import {
 } from '../result/result-handle.ts';
 import type { Task } from '../task/define-task.ts';
 import type { Context } from '../context/context.ts';
+import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 
 /** Creates the handles that an instance returns. */
 export class TaskHandles {
@@ -24,9 +25,10 @@ export class TaskHandles {
       results: () => context.results(),
       cancel: async (task, id) => {
         const status = await cancelTask(id, await context.adminStores());
+        if (status !== 'ok') return;
         const { name, contract } = task;
-        if (status === 'ok')
-          context.runtime.emit('task:cancelled', { id, name, queue: contract.queue });
+        context.runtime.emit('task:cancelled', { id, name, queue: contract.queue });
+        await revokeElsewhere(context, id);
       },
     };
   }

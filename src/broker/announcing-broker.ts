@@ -18,6 +18,7 @@ export function announcing(broker: Broker, announce: Announce | null, renew?: Re
   const [reply, silentMs] = [broker.reply?.bind(broker), broker.silentMs?.bind(broker)];
   const [forget, requeue] = [broker.forget?.bind(broker), broker.requeue?.bind(broker)];
   const [blockedBy, pushWithin] = [broker.blockedBy?.bind(broker), broker.pushWithin?.bind(broker)];
+  const revoke = broker.revoke?.bind(broker);
   return {
     hasQueues,
     publish: async (messages, manner) => {
@@ -39,6 +40,7 @@ export function announcing(broker: Broker, announce: Announce | null, renew?: Re
     ...(requeue ? { requeue } : {}),
     ...(blockedBy ? { blockedBy } : {}),
     ...(reply ? { reply } : {}),
+    ...(revoke ? { revoke } : {}),
     ...(silentMs ? { silentMs } : {}),
     close: () => broker.close(),
   };

@@ -51,6 +51,11 @@ export interface Broker {
    */
   reply?(replies: readonly Reply[]): Promise<readonly PublishOutcome[]>;
   /**
+   * Tells all Celery workers by remote control that they must not run a task. At most once, as all of remote control.
+   * Rejects, within a bound, when the broker cannot be used. Missing: there are no Celery workers at this broker.
+   */
+  revoke?(id: string): Promise<void>;
+  /**
    * For worker health: milliseconds since the broker last showed that messages of these queues reach this process, by
    * consuming without a break or by an answer to `take`. 0: they do now. Null: nothing was taken from one of them yet. A
    * worker without a free slot takes nothing: then this is not meaningful. Missing if broker and ledger are one

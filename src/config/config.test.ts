@@ -55,6 +55,7 @@ describe('precedence', () => {
         'admission',
         ...keys,
         'broker',
+        'celery',
         'database',
         'ledger',
         'tasks',

@@ -8,6 +8,7 @@ import type { Logger } from '../telemetry/logger.ts';
 import { readAdmission, type AdmissionPattern } from './admission.ts';
 import type { BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
+import { readCelery, type CeleryRules } from './celery.ts';
 import type { OutboxTarget } from './database-target.ts';
 import { parseDatabaseUrl } from './database-url.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
@@ -69,6 +70,7 @@ export interface ResolvedConfig {
   /** Null: the database. */
   readonly broker: BrokerTarget | null;
   readonly ledger: LedgerTarget;
+  readonly celery: CeleryRules;
   /** Outboxes in other databases, by name. */
   readonly outboxes: Readonly<Record<string, OutboxTarget>>;
   readonly tasks: readonly string[];
@@ -126,7 +128,9 @@ export function resolveConfig(
   }
   const retention = readRetention(config['retention']);
   const admission = readAdmission(config['admission']);
-  const shown = { retention: config['retention'], admission: config['admission'] };
+  const celery = readCelery(config['celery']);
+  const { retention: kept, admission: limits, celery: rules } = config;
+  const shown = { retention: kept, admission: limits, celery: rules };
   for (const [key, value] of Object.entries(shown)) {
     settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
   }
@@ -150,6 +154,7 @@ export function resolveConfig(
     database: database.target,
     broker: messaging.broker,
     ledger: messaging.ledger,
+    celery,
     outboxes,
     keyring: signing.keyring,
     relay: relay.options,

@@ -1,4 +1,6 @@
 import { BROKER_TABLE } from '../options/broker-table.ts';
+import { CELERY_TABLE } from '../options/celery-table.ts';
+import type { OptionTable } from '../options/option.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { RELATION_OF_STAGES } from './check-relations.ts';
 import { code, defaultCell, markdownTable, meaningOf } from './option-markdown.ts';
@@ -38,19 +40,24 @@ TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for 
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 
-const BROKER = markdownTable(
-  ['key', 'default', 'meaning'],
-  Object.entries(BROKER_TABLE).map(([key, row]) => [code(key), defaultCell(row), meaningOf(row)]),
-);
+const plainTable = (table: OptionTable): string =>
+  markdownTable(
+    ['key', 'default', 'meaning'],
+    Object.entries(table).map(([key, row]) => [code(key), defaultCell(row), meaningOf(row)]),
+  );
 
 const MESSAGING = `URLs are never flags. \`OUTLAST_RESULT_URL\` is refused with \`ERR_CONFIG_TIER\`: results are kept where the ledger is.
 
 ### The broker
 
-${BROKER}
+${plainTable(BROKER_TABLE)}
 
 An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (milliseconds, 5000), and for \`amqps\`
 \`cacertfile=\`, \`certfile=\`, \`keyfile=\`, \`server_name_indication=\`. Certificates are always verified.
+
+### \`celery\`
+
+${plainTable(CELERY_TABLE)}
 
 ### Tiers
 

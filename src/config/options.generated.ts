@@ -4,6 +4,7 @@ import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { AdmissionOptions } from './admission.ts';
+import type { CeleryRoutes } from './celery.ts';
 import type { Queues } from './queues.ts';
 import type { RetentionOptions } from './retention.ts';
 
@@ -238,6 +239,18 @@ export interface BrokerOptions {
   readonly replies?: 'on' | 'off' | undefined;
 }
 
+/** What a user writes about the Celery applications at the same broker. */
+export interface CeleryOptions {
+  /**
+   * Where tasks go that a link, chain or chord of a message names without a queue, and that have no handler here:
+   * Celery's `task_routes`, as an object, as pairs, as a function of the name, or as a list of these.
+   * @default none
+   */
+  readonly routes?: CeleryRoutes | undefined;
+  /** Where they go without a route: Celery's `task_default_queue`. @default 'celery' */
+  readonly defaultQueue?: string | undefined;
+}
+
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
@@ -257,6 +270,12 @@ export interface OutlastConfig {
    * @default none
    */
   readonly ledger?: string | undefined;
+  /**
+   * What Celery applications at the same broker know and we do not: `{ routes: { 'reports.*': 'reports' },
+   * defaultQueue: 'celery' }`.
+   * @default {}
+   */
+  readonly celery?: CeleryOptions | undefined;
   /**
    * Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`; `relay --outbox
    * crm` publishes them into `database`.

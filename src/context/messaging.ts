@@ -8,6 +8,8 @@ export interface LedgerParts {
   readonly url: string;
   readonly beginsWhenFull: boolean;
   readonly celeryResultMs: number;
+  /** The most urgent priority is 0, as with Celery on Redis. */
+  readonly isZeroFirst: boolean;
 }
 
 /** Null: the database is the broker. */
@@ -43,5 +45,6 @@ export function ledgerParts({
     beginsWhenFull: broker?.kind === 'redis' && isSameRedis(broker.url, url),
     // Python's AsyncResult looks there; Celery knows no cluster.
     celeryResultMs: isRedisCluster(url) ? 0 : worker.resultTtlMs,
+    isZeroFirst: broker?.kind === 'redis',
   };
 }

@@ -129,6 +129,7 @@ export class FleetMember {
       scope: settings.control ?? 'inspect',
       knownQueues: settings.knownQueues,
       concurrency: settings.concurrency,
+      version: settings.version,
       totals: () => Object.fromEntries([...this.#totals].filter(([, count]) => count > 0)),
       eventsDropped: () => this.#events.dropped,
       switchEvents: isOn => this.#switchEvents(isOn),

@@ -3,13 +3,13 @@ import type { FleetPlace } from '../broker/fleet.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { safeName } from '../task/names.ts';
 import type { Redact } from '../task/redact.ts';
-import type { ControlRequest } from '../wire/control-message.ts';
+import { isTruthy, type ControlRequest } from '../wire/control-message.ts';
 import type { Worker } from '../worker/worker.ts';
 import type { NodeIdentity } from './event-sender.ts';
 import type { LamportClock } from './lamport-clock.ts';
 import type { Revocations } from './revocations.ts';
 import { shownCall, shownValue } from './shown-call.ts';
-import { brokerInfo, queueInfo, resourceUsage } from './worker-stats.ts';
+import { brokerInfo, queueInfo, reportText, resourceUsage } from './worker-stats.ts';
 
 /** The part of a worker that requests can read and control. */
 export type SteeredWorker = Pick<Worker, 'runs' | 'queues' | 'takeFrom'>;
@@ -34,6 +34,7 @@ export interface PanelDeps {
   /** Names of the tasks that have a handler here. */
   readonly registered: readonly string[];
   readonly concurrency: number;
+  readonly version: string;
   /** How often each task was begun here. */
   readonly totals: () => Readonly<Record<string, number>>;
   readonly eventsDropped: () => number;
@@ -61,6 +62,7 @@ const STEERING: ReadonlySet<string> = new Set([
 ]);
 
 const ok = (text: string): object => ({ ok: text });
+const FIXED_POOL = { error: 'this worker cannot do that: it has the `concurrency` it began with' };
 
 /** Celery's remote control: the answers of a node to each method, in Celery's format. */
 export class Panel {
@@ -118,8 +120,21 @@ export class Panel {
       ['dump_revoked', () => revocations.ids],
       ['query_task', given => this.#query(given)],
       ['stats', () => this.#stats()],
+      ['conf', () => this.#conf()],
+      ['dump_conf', () => this.#conf()],
+      ['report', () => ok(reportText(this.#deps.version))],
+      [
+        'rate_limit',
+        given => this.#refuseOf(given, 'limits are `admission`, in the configuration'),
+      ],
+      ['time_limit', given => this.#refuseOf(given, 'a task has the timeouts of its contract')],
+      ['pool_grow', () => FIXED_POOL],
+      ['pool_shrink', () => FIXED_POOL],
+      // What a Celery worker says that was started without these.
+      ['pool_restart', () => ({ error: "ValueError('Pool restarts not enabled')" })],
+      ['autoscale', () => ({ error: "ValueError('Autoscale not enabled')" })],
       ['active_queues', () => Object.keys(worker.queues).map(queueInfo)],
-      ['revoke', given => this.#revoke(given, given['terminate'] === true)],
+      ['revoke', given => this.#revoke(given, isTruthy(given['terminate']))],
       ['terminate', given => this.#revoke(given, true)],
       ['add_consumer', given => this.#addConsumer(given)],
       ['cancel_consumer', given => this.#cancelConsumer(given)],
@@ -183,6 +198,28 @@ export class Panel {
       rusage: resourceUsage(),
       events_dropped: eventsDropped(),
     };
+  }
+
+  /** What Flower shows of a worker, under Celery's names. Nothing of it is secret. */
+  #conf(): unknown {
+    const { place, concurrency, worker } = this.#deps;
+    const { transport, hostname, port, virtualHost } = place;
+    return {
+      broker_url: `${transport}://${hostname}:${port}/${encodeURIComponent(virtualHost)}`,
+      worker_concurrency: concurrency,
+      task_queues: Object.keys(worker.queues),
+      task_serializer: 'json',
+      result_serializer: 'json',
+      accept_content: ['json'],
+      task_acks_late: true,
+      timezone: 'UTC',
+    };
+  }
+
+  /** As Celery answers for a task that it does not have; for others, what to do instead. */
+  #refuseOf(given: Arguments, instead: string): object {
+    const isKnown = this.#deps.registered.includes(String(given['task_name']));
+    return { error: isKnown ? `this worker cannot do that: ${instead}` : 'unknown task' };
   }
 
   async #revoke(given: Arguments, isTerminating: boolean): Promise<unknown> {

@@ -1,4 +1,4 @@
-import { loadavg, type } from 'node:os';
+import { loadavg, release, type } from 'node:os';
 import type { FleetPlace } from '../broker/fleet.ts';
 
 const MICROSECONDS = 1e6;
@@ -41,6 +41,17 @@ export function resourceUsage(): object {
     nvcsw: usage.voluntaryContextSwitches,
     nivcsw: usage.involuntaryContextSwitches,
   };
+}
+
+/** What `celery report` shows, of our software. */
+export function reportText(version: string): string {
+  const { node, v8 } = process.versions;
+  return [
+    '',
+    `software -> outlast:${version} node:${node} v8:${v8}`,
+    `platform -> system:${type()} arch:${process.arch} kernel version:${release()}`,
+    '',
+  ].join('\n');
 }
 
 /** The broker as kombu describes a connection; never the password. */

@@ -1,11 +1,15 @@
 import type { Envelope } from '../task/envelope.ts';
+import { readCelery } from '../config/celery.ts';
 import { readOptions } from '../task/read-options.ts';
+import { Routes, type Destination } from './routes.ts';
 
 export interface DestinationRules {
   /** Queues that the configuration knows: they are declared where they are missing. */
   readonly queues: Iterable<string>;
   /** Globs of further queues; of exchanges, if prefixed with `exchange:`. */
   readonly allowed: readonly string[];
+  /** Where tasks go whose sender named no queue. Left out: to `celery`. */
+  readonly routes?: Routes;
 }
 
 /**
@@ -27,25 +31,37 @@ export class Destinations {
   readonly #queues: ReadonlySet<string>;
   readonly #queueGlobs: readonly string[];
   readonly #exchangeGlobs: readonly string[];
+  readonly #routes: Routes;
 
-  constructor({ queues, allowed }: DestinationRules) {
-    this.#queues = new Set([...queues, CELERY_DEFAULT]);
+  constructor({ queues, allowed, routes = PLAIN_ROUTES }: DestinationRules) {
+    this.#routes = routes;
+    this.#queues = new Set([...queues, ...routes.queues]);
     this.#queueGlobs = allowed.filter(glob => !glob.startsWith(EXCHANGE));
     this.#exchangeGlobs = allowed
       .filter(glob => glob.startsWith(EXCHANGE))
       .map(glob => glob.slice(EXCHANGE.length));
   }
 
+  /** Where a task goes whose sender named no queue: our own configuration decides. */
+  destinationOf(name: string): Destination {
+    return this.#routes.destinationOf(name);
+  }
+
   judge(envelope: Envelope): Judgement {
-    const { exchange = '' } = readOptions(envelope);
-    if (exchange === '') return this.#judgeQueue(envelope.queue);
+    const { exchange = '', routingKey } = readOptions(envelope);
+    if (exchange === '') return this.#judgeQueue(envelope);
     if (this.#queues.has(exchange) || matchesAny(this.#exchangeGlobs, exchange)) return KNOWN;
+    const route = this.destinationOf(envelope.name);
+    if (route.exchange === exchange && route.routingKey === routingKey) return KNOWN;
     const destination = `exchange ${exchange}`;
     return { kind: 'refused', destination, why: `${EXCHANGE}${exchange} is not allowed` };
   }
 
-  #judgeQueue(queue: string): Judgement {
+  #judgeQueue({ name, queue }: Envelope): Judgement {
     if (this.#queues.has(queue) || matchesAny(this.#queueGlobs, queue)) return KNOWN;
+    // A function may name queues that are in no table.
+    const route = this.destinationOf(name);
+    if (route.exchange === undefined && route.queue === queue) return KNOWN;
     if (!isReserved(queue)) return EXISTING;
     const why = 'names like this belong to Outlast, Celery or kombu themselves';
     return { kind: 'refused', destination: `queue ${queue}`, why };
@@ -60,8 +76,14 @@ export class Destinations {
   }
 }
 
+/** For what follows a task; without destinations, where broker and ledger are one database, nothing is routed. */
+export const routing = (
+  destinations: Destinations | undefined,
+): { readonly routeOf?: (name: string) => Destination } =>
+  destinations === undefined ? {} : { routeOf: name => destinations.destinationOf(name) };
+
 const EXCHANGE = 'exchange:';
-const CELERY_DEFAULT = 'celery';
+const PLAIN_ROUTES = new Routes(readCelery({}), () => undefined);
 
 /** Keys of ours, of kombu's Redis transport and of Celery's results, and the queues of remote control and events. */
 const RESERVED = /^(outlast:|_kombu|unacked|celery-task|celeryev)|\.pidbox$|\p{Cc}/u;

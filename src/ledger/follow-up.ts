@@ -31,12 +31,10 @@ import type {
   FollowUp,
   Parent,
 } from './ledger.ts';
-import { celeryOf, momentOf, readHeaders, timesOf } from './signature-options.ts';
+import { addressOf, momentOf, readHeaders, timesOf, type Routing } from './signature-options.ts';
 
-export interface FollowDeps {
+export interface FollowDeps extends Routing {
   readonly nowMs: number;
-  /** The queue of a task whose signature names none; null: the queue of the task before it. */
-  readonly queueOf: (name: string) => string | null;
   readonly redact: Redact | null;
   readonly keyring: Keyring;
   /** Senders that wait for an answer get one. */
@@ -316,12 +314,11 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     shown === null || deps.redact === null
       ? {}
       : { redacted: { ...shown, embed: redactEmbed(embed, deps.redact) } };
-  const priority = Number(options.get('priority') ?? 0);
-  const queue = textIn(options, 'queue') ?? deps.queueOf(name) ?? parent.queue;
+  const { queue, priority, ...named } = addressOf(sending, parent.queue, deps);
   const settings: EnvelopeOptions = {
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
     ...timesOf(sending),
-    ...celeryOf(sending),
+    ...named,
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
     ...inheritedOf(parent),
     rootId: parent.rootId,
@@ -338,7 +335,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
     id: safeKey(id, 'the id of what follows'),
     name: safeKey(name, 'the name of what follows'),
     queue: safeKey(queue, 'the queue of what follows'),
-    priority: Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0,
+    priority,
     version: known,
     body,
     digest: digestOf({ name, id, version: known, body }),

@@ -1,8 +1,9 @@
-import type { EnvelopeOptions } from '../task/envelope.ts';
+import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { decodeJson, encodeJson } from '../task/json.ts';
 import { safeKey } from '../task/names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { textIn, type Sending } from './expand-signature.ts';
+import type { Destination } from './routes.ts';
 
 /** Reads the options of a signature for the task that is sent from it. */
 
@@ -39,7 +40,36 @@ const CELERY_NAMES = {
   shadow: 'shadow',
 } as const;
 
-export function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
+/** What decides where a task goes whose signature names no queue. */
+export interface Routing {
+  /** The queue of a task that has a handler here. */
+  readonly queueOf: (name: string) => string | null;
+  /** Where any other task goes. Left out: to the queue of the task before it. */
+  readonly routeOf?: (name: string) => Destination;
+}
+
+type Address = Pick<Envelope, 'queue' | 'priority'> & EnvelopeOptions;
+
+/** Where a task goes, and how urgent it is there: what its signature says comes first. */
+export function addressOf(
+  sending: Sending,
+  queueBefore: string,
+  { queueOf, routeOf }: Routing,
+): Address {
+  const { task, options } = sending.signature;
+  const named = celeryOf(sending);
+  const queue = textIn(options, 'queue') ?? queueOf(task);
+  const isOpen = queue === null && named.exchange === undefined;
+  const { priority: itsPriority, ...route } = (isOpen ? routeOf?.(task) : null) ?? {
+    queue: queue ?? queueBefore,
+  };
+  const given: unknown = JSON.parse(options.get('priority') ?? 'null');
+  const priority = Number(given ?? itsPriority ?? 0);
+  const urgency = Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0;
+  return { ...route, ...named, priority: urgency };
+}
+
+function celeryOf({ signature: { options } }: Sending): EnvelopeOptions {
   const found: Record<string, string> = {};
   for (const [theirs, ours] of Object.entries(CELERY_NAMES)) {
     const text = textIn(options, theirs);

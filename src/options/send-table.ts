@@ -53,7 +53,12 @@ export const SEND_TABLE: Readonly<Record<string, SendRow>> = Object.freeze({
     sentence: 'Your own id. Sending the same id again with the same input is the same task.',
   },
   queue: { kind: 'name', flag: 'name', sentence: 'The queue, instead of that of the task.' },
-  priority: { kind: 'integer', min: 0, max: 9, sentence: '0 to 9, higher first.' },
+  priority: {
+    kind: 'integer',
+    min: 0,
+    max: 9,
+    sentence: '0 to 9, higher first; at a Redis broker lower first, as with Celery.',
+  },
   headers: {
     kind: 'record',
     type: 'Readonly<Record<string, string>>',

@@ -27,6 +27,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     sentence:
       'Where it is kept who runs what, and results: `redis://…`. None: the broker if it is Redis, else the database.',
   },
+  celery: {
+    kind: 'record',
+    type: 'CeleryOptions',
+    default: {},
+    sentence:
+      "What Celery applications at the same broker know and we do not: `{ routes: { 'reports.*': 'reports' }, defaultQueue: 'celery' }`.",
+    more: 'See [below](#celery).',
+  },
   outboxes: {
     kind: 'record',
     type: 'Readonly<Record<string, { readonly database: string }>>',

@@ -23,7 +23,7 @@ export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {
       const asking = { ledger: reads, dedupMs: config.worker.dedupWindowMs };
       const fences = { ...asking, rows: stores.fences };
       const kept = { outbox, keys, fences, admission };
-      const shared = { ...kept, ...destinationsOf(config), runtime, settings };
+      const shared = { ...kept, ...destinationsOf(config, runtime.log), runtime, settings };
       const resurrector = new Resurrector({ ledger, broker, results, ...shared });
       const receipts = receiptSources(stores, config);
       const store = await context.checkpoints();
@@ -65,7 +65,7 @@ async function countChordParts(
   const queue = chordQueueOf(config);
   if (queue === null) return;
   const { keyring } = config;
-  const shared = { redact, keyring, ...destinationsOf(config) };
+  const shared = { redact, keyring, ...destinationsOf(config, runtime.log) };
   await new ChordParts({ broker, ledger, queue, runtime, ...shared }).run(signal);
 }
 

@@ -96,7 +96,7 @@ function workerDeps(
     keyring,
     maxMessageBytes,
     settings: workerSettings(config, name),
-    ...destinationsOf(config, handlers),
+    ...destinationsOf(config, runtime.log, handlers),
   };
 }
 

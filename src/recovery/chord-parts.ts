@@ -1,7 +1,7 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { DestinationGuard } from '../broker/destination-guard.ts';
 import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
-import type { Destinations } from '../ledger/destinations.ts';
+import { routing, type Destinations } from '../ledger/destinations.ts';
 import { linkedPart } from '../ledger/chord-part-entry.ts';
 import { checkPart, type FollowDeps } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
@@ -144,8 +144,14 @@ export class ChordParts {
   }
 
   #follow(): FollowDeps {
-    const { runtime, broker, redact = null, keyring = NO_KEYS } = this.#deps;
-    const answers = broker.reply !== undefined;
-    return { nowMs: runtime.clock.now(), queueOf: () => null, redact, keyring, answers };
+    const { runtime, broker, redact = null, keyring = NO_KEYS, destinations } = this.#deps;
+    return {
+      nowMs: runtime.clock.now(),
+      queueOf: () => null,
+      ...routing(destinations),
+      redact,
+      keyring,
+      answers: broker.reply !== undefined,
+    };
   }
 }

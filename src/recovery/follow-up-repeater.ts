@@ -2,7 +2,7 @@ import { DestinationGuard } from '../broker/destination-guard.ts';
 import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
-import type { Destinations } from '../ledger/destinations.ts';
+import { routing, type Destinations } from '../ledger/destinations.ts';
 import type { UnreadableEntry } from '../ledger/follow-up-log.ts';
 import type {
   AfterEntry,
@@ -164,10 +164,11 @@ export class FollowUpRepeater {
   }
 
   #follow(): Parameters<typeof sendEntries>[1]['follow'] {
-    const { runtime, settings } = this.#deps;
+    const { runtime, settings, destinations } = this.#deps;
     return {
       nowMs: runtime.clock.now(),
       queueOf: () => null,
+      ...routing(destinations),
       redact: settings.redact ?? null,
       keyring: settings.keyring ?? NO_KEYS,
       answers: this.#guard.answers,

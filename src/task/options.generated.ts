@@ -39,7 +39,7 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
   readonly version?: number;
   /** Where it waits for a worker. @default 'default' */
   readonly queue?: string;
-  /** 0 to 9, higher first. @default 0 */
+  /** 0 to 9, higher first; at a Redis broker lower first, as with Celery. @default 0 */
   readonly priority?: number;
   /** An attempt is aborted after this. */
   readonly timeout?: Duration;
@@ -118,7 +118,7 @@ export interface SendOptionsOf<Step> {
   readonly id?: string;
   /** The queue, instead of that of the task. */
   readonly queue?: string;
-  /** 0 to 9, higher first. */
+  /** 0 to 9, higher first; at a Redis broker lower first, as with Celery. */
   readonly priority?: number;
   /** Texts that travel with the task: `ctx.headers` has them. */
   readonly headers?: Readonly<Record<string, string>>;

@@ -1,12 +1,32 @@
 import { describe, expect, it } from 'vitest';
 import { controlCases } from '../../test/support/fleet-vectors.ts';
 import { toBytes } from '../task/json.ts';
-import { readRequest, writeReply } from './control-message.ts';
+import { isTruthy, readRequest, writeReply, writeRevoke } from './control-message.ts';
 
 const request = (fields: object, headers: unknown = {}) =>
   readRequest(headers, toBytes(JSON.stringify({ method: 'ping', ...fields })));
 
+it.each([
+  [[true, 1, -1, 'false', '0', [0], { a: 0 }, NaN], true],
+  [[false, 0, -0, '', null, undefined, [], {}], false],
+] as const)('a flag is what Python takes it for: %j', (values, expected) => {
+  for (const value of values) expect([value, isTruthy(value)]).toEqual([value, expected]);
+});
+
 describe('a remote control request', () => {
+  it('to revoke a task is written as Celery writes it', () => {
+    const [{ request: theirs }] = controlCases().filter(({ name }) => name === 'revoked') as [
+      ReturnType<typeof controlCases>[number],
+    ];
+    const { body, headers } = writeRevoke('some-id');
+    const written = JSON.parse(theirs.body) as { arguments: object };
+    expect(JSON.parse(Buffer.from(body).toString())).toEqual({
+      ...written,
+      arguments: { ...written.arguments, task_id: 'some-id' },
+    });
+    expect(Object.keys(headers)).toEqual(Object.keys(theirs.headers));
+  });
+
   it.each(controlCases().map(given => [given.name, given] as const))(
     'is read as Celery wrote it: %s',
     (_name, { request: { headers, body }, reply }) => {

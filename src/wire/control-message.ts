@@ -25,8 +25,8 @@ export interface ReplyAddress {
   readonly ticket: string | null;
 }
 
-/** The content of an answer, without its address. */
-export interface ControlReply {
+/** The content of a request or an answer, without its address. */
+export interface ControlMessage {
   readonly headers: Readonly<Record<string, unknown>>;
   readonly body: Uint8Array;
 }
@@ -40,6 +40,13 @@ const isTable = (value: unknown): value is Table =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 const textOf = (value: unknown): string | null =>
   typeof value === 'string' && value !== '' ? value : null;
+
+/** What Python takes for true: senders write flags as true, 1 or a text. */
+export function isTruthy(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length > 0;
+  if (isTable(value)) return Object.keys(value).length > 0;
+  return Number.isNaN(value) || Boolean(value);
+}
 
 /** Reads a request from any sender; null: it is not one. Never throws. */
 export function readRequest(headers: unknown, body: Uint8Array): ControlRequest | null {
@@ -79,11 +86,23 @@ function addressOf(message: Table): ReplyAddress | null {
   return routingKey === null ? null : { routingKey, ticket: textOf(message['ticket']) };
 }
 
+/** A request to every node, which nobody waits for: what Celery's `control.revoke` sends. A running task goes on. */
+export function writeRevoke(id: string): ControlMessage {
+  const request = {
+    method: 'revoke',
+    arguments: { task_id: id, terminate: false, signal: 'SIGTERM' },
+    destination: null,
+    pattern: null,
+    matcher: null,
+  };
+  return { headers: { clock: 1, expires: 0 }, body: toBytes(encodeJson(request)) };
+}
+
 /** The answer of one node. */
 export function writeReply(
   node: string,
   answer: unknown,
   { ticket, clock }: { readonly ticket: string | null; readonly clock: number },
-): ControlReply {
+): ControlMessage {
   return { headers: { ticket, clock }, body: toBytes(encodeJson({ [node]: answer })) };
 }

@@ -26,5 +26,5 @@ async function makeFixture(options: Omit<BrokerOptions, 'url'>): Promise<BrokerF
 
 describeBroker('RabbitMQ, classic queues', () => makeFixture({ maxPriority: 10 }));
 describeBroker('RabbitMQ, quorum queues', () => makeFixture({ queueType: 'quorum' }), {
-  knowsPriorities: false,
+  urgent: null,
 });

@@ -14,8 +14,11 @@ import {
 import { createAdmin } from '../../dist/admin/index.js';
 import type { TaskView } from '../../src/dev/view.ts';
 import { generationOf } from '../../src/ledger/generation-store.ts';
+import { redisEvacuation } from '../../src/adapters/redis/redis-evacuation.ts';
+import { rankBy } from '../../src/adapters/redis/redis-keys.ts';
 import { RedisControlStore } from '../../src/adapters/redis/redis-control-store.ts';
 import { makeEnvelope, unique } from '../conformance/envelopes.ts';
+import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { CliProject, json } from '../support/cli-project.ts';
 import { DevProcess } from '../support/dev-process.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
@@ -267,6 +270,34 @@ describe('a Redis that is nearly full', () => {
     const { code, stdout } = await project.run('doctor');
     expect(code).toBe(6);
     expect(stdout).toMatch(/^problem +ledger room: \d+ % of the maxmemory/m);
+  });
+});
+
+describe('a ledger beside a broker that takes priority 0 first', () => {
+  it('hands out in that order, whichever way a task came in, and the number stays as it was', async () => {
+    const fixture = await openTestLedger(redisUrl(), { isZeroFirst: true });
+    onTestFinished(() => fixture.dispose());
+    const driver = new LedgerDriver(fixture);
+    const queue = unique('queue');
+    const ranked = (priorities: readonly number[]) =>
+      priorities.map(priority => makeEnvelope({ queue, priority }));
+    await driver.put(...ranked([9, 0, 4]));
+    const { worker } = await driver.open();
+    const { begun } = await driver.begin(worker, { messages: ranked([7, 1]) });
+    for (const run of begun) await driver.release(run, 0);
+    const roots = async (): Promise<readonly string[]> => [fixture.root];
+    const left = await redisEvacuation(fixture.connection, roots, rankBy(true)).list(9);
+    expect(new Set(left.map(({ envelope }) => envelope.priority))).toEqual(
+      new Set([0, 1, 4, 7, 9]),
+    );
+    const again = (await driver.begin(worker, { queues: [queue], limit: 5 })).begun;
+    expect(again.map(({ envelope }) => envelope.priority)).toEqual([0, 1, 4, 7, 9]);
+    const publish = makeEnvelope({ queue, priority: 3 });
+    await driver.commit(again[0] as (typeof again)[number], {
+      after: [{ key: unique('key'), publish }],
+    });
+    const [entry] = await driver.ledger.after.list(0, 1);
+    expect(entry).toMatchObject({ publish: { id: publish.id, priority: 3 } });
   });
 });
 

@@ -3,6 +3,10 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { unique } from '../conformance/envelopes.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { startRabbit } from '../support/rabbit-server.ts';
+import { createAdmin } from '../../src/admin/create-admin.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
@@ -12,6 +16,7 @@ import {
   receiveEvents,
   runCelery,
   sendFromPython,
+  startCeleryWorker,
   type CeleryEvent,
   type CeleryTarget,
 } from './celery-kit.ts';
@@ -108,6 +113,27 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
       { name: queue, routing_key: queue, exchange: { name: queue, type: 'direct' } },
     ]);
     expect(await ask(node, 'no_such')).toEqual({ error: "KeyError('no_such')" });
+    const conf = await ask(node, 'conf');
+    expect(conf).toMatchObject({ worker_concurrency: 4, task_queues: [queue] });
+    expect(JSON.stringify(conf)).not.toContain('guest');
+    expect(await ask(node, 'report')).toEqual({
+      ok: expect.stringContaining('outlast:') as string,
+    });
+    const change = (method: string, given: object) => ask(node, method, given);
+    expect(await change('rate_limit', { task_name: 'none', rate_limit: '1/s' })).toEqual({
+      error: 'unknown task',
+    });
+    for (const [method, given, why] of [
+      ['rate_limit', { task_name: 'fleet.a', rate_limit: '1/s' }, 'admission'],
+      ['time_limit', { task_name: 'fleet.a', hard: 5, soft: 1 }, 'timeouts'],
+      ['pool_grow', { n: 1 }, 'concurrency'],
+      ['pool_shrink', { n: 1 }, 'concurrency'],
+      ['pool_restart', { modules: null }, 'Pool restarts not enabled'],
+      ['autoscale', { max: 2, min: 1 }, 'Autoscale not enabled'],
+    ] as const)
+      expect(await change(method, given)).toEqual({
+        error: expect.stringContaining(why) as string,
+      });
   });
 
   it('lists what it runs, with redacted arguments', async () => {
@@ -158,7 +184,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     ]);
     await Promise.all([mild.began.opened, hard.began.opened]);
     await ask(worker.node, 'revoke', { task_id: [ids.mild] });
-    const ended = await ask(worker.node, 'revoke', { task_id: ids.hard, terminate: true });
+    const ended = await ask(worker.node, 'revoke', { task_id: ids.hard, terminate: 1 });
     expect(ended).toEqual({ ok: `terminate: ${ids.hard}` });
     expect(await hard.aborted.opened).toBe(ids.hard);
     expect(await stateOf(worker, ids.hard)).toBe('cancelled');
@@ -166,6 +192,25 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     for (const { goesOn } of [mild, hard]) goesOn.open();
     await until(async () => (await stateOf(worker, ids.mild)) === 'done');
     expect(await stateOf(worker, ids.hard)).toBe('cancelled');
+  });
+
+  it('is not the only one that hears of a task that its sender cancels', async () => {
+    const [queue, node] = [unique('fleet'), `${unique('python')}@host`];
+    const python = await startCeleryWorker(target(), [queue], node);
+    onTestFinished(() => endProcess(python));
+    const outlast = createOutlast({ database: database.url, broker: url() });
+    onTestFinished(() => outlast.close());
+    const later = task('interop.echo', { queue, input: unchecked<string>() });
+    const [first, second] = [
+      await outlast.push(later, 'x', { countdown: '1h' }),
+      await outlast.push(later, 'x', { countdown: '1h' }),
+    ];
+    await first.cancel();
+    expect(await createAdmin(outlast).tasks.cancel(second.id)).toBe('ok');
+    await until(async () => {
+      const revoked = (await ask(node, 'revoked')) as readonly string[];
+      return revoked.includes(first.id) && revoked.includes(second.id);
+    });
   });
 
   it('stops consuming a queue and consumes it again', async () => {

@@ -147,16 +147,29 @@ export async function callFromPython(
   return { ids, outcomes };
 }
 
-/** A Celery worker on these queues; ready when it says so. */
+/** A Celery worker on these queues; ready when it says so. `node` is its name, where it is asked by name. */
 export async function startCeleryWorker(
   target: CeleryTarget,
   queues: readonly string[],
+  node = 'celery@%h',
 ): Promise<ChildProcess> {
   const quiet = ['--without-gossip', '--without-mingle', '--without-heartbeat'];
   const pool = ['--pool', 'solo', '--loglevel', 'info'];
   const child = spawn(
     celeryPython(),
-    ['-m', 'celery', '-A', 'interop', 'worker', '-Q', queues.join(','), ...pool, ...quiet],
+    [
+      '-m',
+      'celery',
+      '-A',
+      'interop',
+      'worker',
+      '-n',
+      node,
+      '-Q',
+      queues.join(','),
+      ...pool,
+      ...quiet,
+    ],
     { cwd: FOLDER, env: environment(target), stdio: ['ignore', 'pipe', 'pipe'] },
   );
   let output = '';

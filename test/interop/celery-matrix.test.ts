@@ -26,6 +26,7 @@ import {
   runCelery,
   startCeleryWorker,
   type CeleryCall,
+  type CeleryCanvas,
   type CeleryTarget,
 } from './celery-kit.ts';
 
@@ -41,6 +42,7 @@ describe.each([
   let store: RedisConnection;
   let target: CeleryTarget;
   let worker: ChildProcess;
+  let rabbit: RabbitInspector | undefined;
   let outlast: Outlast<PoolClient>;
   const services: Service[] = [];
 
@@ -65,9 +67,8 @@ describe.each([
   const tsSlow = task('ts.slow', { queue: ours });
   const tsSecond = task('ts.second', { queue: ours, result: unchecked<string>() });
   const tsAlarm = task('ts.alarm', { queue: ours, input: unchecked<string>() });
-  const tsTurn = task('ts.turn', { queue: oursUrgent, result: unchecked<number>() });
+  const tsTurn = task('ts.turn', { queue: oursUrgent, args: unchecked<string[]>() });
   const alarms: string[] = [];
-  let turns = 0;
 
   interface EchoResult {
     readonly args: readonly unknown[];
@@ -115,10 +116,9 @@ describe.each([
     ];
     // RabbitMQ has priorities only if the queue was declared with them; an existing queue is used as it is.
     if (broker === 'RabbitMQ') {
-      const rabbit = await RabbitInspector.connect();
+      rabbit = await RabbitInspector.connect();
       for (const queue of [pythonUrgent, oursUrgent])
         await rabbit.with(channel => channel.assertQueue(queue, { maxPriority: 10 }));
-      await rabbit.close();
     }
     services.push(
       await startRelay(outlast, { publishConcurrency: 50 }),
@@ -136,6 +136,7 @@ describe.each([
   afterAll(async () => {
     for (const service of services) await service.stop();
     await outlast.close();
+    await rabbit?.close();
     store.close();
     await endProcess(worker);
     await redis.dispose();
@@ -176,29 +177,6 @@ describe.each([
       expect(await summed.result()).toBe(6);
     });
 
-    it('in the order of their priorities', async () => {
-      const urgent = task('interop.echo', {
-        queue: pythonUrgent,
-        ...loose,
-        result: unchecked<EchoResult>(),
-      });
-      const input = { args: [], kwargs: {} };
-      const sent = await outlast.transaction(tx =>
-        outlast.sendMany(
-          tx,
-          [0, 3, 9, 6].map(priority => urgent.with(input, { priority })),
-        ),
-      );
-      // All of them are in the queue before a worker reads it.
-      const text = 'select 1 from outlast_outbox';
-      await until(async () => (await database.pool.query(text)).rowCount === 0);
-      const second = await startCeleryWorker({ ...target, maxPriority: 10 }, [pythonUrgent]);
-      onTestFinished(() => endProcess(second));
-      const at = await Promise.all(sent.map(async handle => (await handle.result()).at));
-      const order = at.map((_, index) => index).toSorted((a, b) => (at[a] ?? 0) - (at[b] ?? 0));
-      expect(order).toEqual([2, 3, 1, 0]);
-    });
-
     it('with an error link back to TypeScript', async () => {
       const failed = await outlast.transaction(tx =>
         outlast.send(tx, fail, { args: ['on purpose'] }, { linkError: tsAlarm }),
@@ -211,12 +189,82 @@ describe.each([
     });
   });
 
-  describe('from Python to TypeScript, with AsyncResult.get() in Python', () => {
-    const call = (name: string, more: Omit<CeleryCall, 'name'> = {}): CeleryCall => ({
-      ...more,
-      name,
-      options: { queue: ours, ...more.options },
+  const call = (name: string, more: Omit<CeleryCall, 'name'> = {}): CeleryCall => ({
+    ...more,
+    name,
+    options: { queue: ours, ...more.options },
+  });
+
+  describe('one queue that both fill', () => {
+    /** On RabbitMQ 9 is the most urgent and nothing is 0; to Celery on Redis 0 is the most urgent. */
+    const inTurn = (pairs: readonly (readonly [string, string])[]): readonly string[] => {
+      const [none, low, mid, high] = pairs as [Pair, Pair, Pair, Pair];
+      return broker === 'Redis'
+        ? [...none, ...low, ...mid, ...high]
+        : [...high, ...mid, ...low, ...none];
+    };
+    type Pair = readonly [ofTypeScript: string, ofPython: string];
+    const PRIORITIES = [undefined, 3, 6, 9];
+
+    /** Sent by both, and all of it in the queue: the ids in the order in which they should run. */
+    async function fill(name: string, queue: string, args: string[]): Promise<readonly string[]> {
+      const contract = task(name, { queue, args: unchecked<string[]>() });
+      const calls = PRIORITIES.map(priority =>
+        contract.with({ args }, priority === undefined ? {} : { priority }),
+      );
+      const handles = await outlast.transaction(tx => outlast.sendMany(tx, calls));
+      const rows = 'select 1 from outlast_outbox';
+      await until(async () => (await database.pool.query(rows)).rowCount === 0);
+      const { ids } = await callFromPython(
+        { ...target, maxPriority: 10 },
+        PRIORITIES.map(priority => call(name, { args, options: { queue, priority } })),
+      );
+      // Python waits for no confirm.
+      await until(async () => (await rabbit?.depth(queue)) === (rabbit && 8));
+      return inTurn(handles.map(({ id }, at) => [id, ids[at] ?? ''] as const));
+    }
+
+    it('is taken from by Python in the order of their priorities', async () => {
+      const key = unique('order');
+      const expected = await fill('interop.record', pythonUrgent, [key]);
+      const second = await startCeleryWorker({ ...target, maxPriority: 10 }, [pythonUrgent]);
+      onTestFinished(() => endProcess(second));
+      await until(async () => (await store.command('llen', key)) === expected.length);
+      const ran = (await store.command('lrange', key, 0, -1)) as readonly Buffer[];
+      expect(ran.map(String)).toEqual(expected);
     });
+
+    it('is taken from by TypeScript in the same order', async () => {
+      const expected = await fill('ts.turn', oursUrgent, []);
+      const ran: string[] = [];
+      const one = await startWorker(outlast, {
+        tasks: [outlast.handler(tsTurn, (_input, { id }) => void ran.push(id))],
+        queues: [oursUrgent],
+        concurrency: 1,
+        idleTime: '100ms',
+      });
+      onTestFinished(() => one.stop());
+      await until(async () => ran.length === expected.length);
+      expect(ran).toEqual(expected);
+    });
+
+    it('has what Python told a TypeScript worker to send where Python would have put it', async () => {
+      const headersOf = (given: object): CeleryCanvas => {
+        const options = { queue: python, headers: { region: 'eu' }, ...given };
+        return { chain: [call('ts.echo'), { name: 'interop.headers', immutable: true, options }] };
+      };
+      const { outcomes } = await callFromPython(target, [
+        headersOf({ priority: 3 }),
+        headersOf({}),
+      ]);
+      expect((await outcomes).map(({ value }) => value)).toMatchObject([
+        { priority: 3 },
+        { priority: 0 },
+      ]);
+    });
+  });
+
+  describe('from Python to TypeScript, with AsyncResult.get() in Python', () => {
     const theirs = (name: string, more: Omit<CeleryCall, 'name'> = {}): CeleryCall =>
       call(name, { ...more, options: { ...more.options, queue: python } });
 
@@ -319,24 +367,6 @@ describe.each([
         const awaited = outlast.find(tsEcho, id).result();
         await expect(awaited).rejects.toMatchObject({ code: 'ERR_TASK_FAILED', ...failed });
       }
-    });
-
-    it('in the order of its priorities', async () => {
-      const { outcomes } = await callFromPython(
-        { ...target, maxPriority: 10 },
-        [0, 3, 9, 6].map(priority => call('ts.turn', { options: { queue: oursUrgent, priority } })),
-      );
-      const handler = outlast.handler(tsTurn, () => (turns += 1));
-      const one = await startWorker(outlast, {
-        tasks: [handler],
-        queues: [oursUrgent],
-        concurrency: 1,
-        idleTime: '100ms',
-      });
-      onTestFinished(() => one.stop());
-      // To Celery on Redis 0 is the most urgent, and on RabbitMQ the least.
-      const order = broker === 'Redis' ? [1, 2, 4, 3] : [4, 3, 1, 2];
-      expect((await outcomes).map(({ value }) => value)).toEqual(order);
     });
 
     it('a task that was revoked while it waited', async () => {

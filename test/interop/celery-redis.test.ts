@@ -136,7 +136,7 @@ describe('a task that we publish is run by a Celery worker', () => {
       origin: expect.stringMatching(/^gen\d+@/) as string,
       root_id: rootId,
       timelimit: [30, 2.5],
-      priority: 0,
+      priority: 9,
     });
   });
 });
@@ -198,7 +198,7 @@ describe('a task sent by a Celery producer is taken', () => {
       'ts.priority-7',
       'ts.priority-9',
     ]);
-    expect(taken.map(delivery => message([delivery]).priority)).toEqual([9, 5, 2, 0]);
+    expect(taken.map(delivery => message([delivery]).priority)).toEqual([0, 4, 7, 9]);
   });
 
   it('or reported with the reason why it cannot be read, and the rest is read', async () => {

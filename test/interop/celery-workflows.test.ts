@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { openRedisBroker, type RedisBroker } from '../../src/adapters/redis/redis-broker.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { afterDone } from '../../src/ledger/follow-up.ts';
@@ -14,9 +14,12 @@ import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, group } from '../../src/task/workflow.ts';
 import { celeryMeta } from '../support/celery-meta.ts';
-import { until } from '../support/database.ts';
+import { unique } from '../conformance/envelopes.ts';
+import { migratedDatabase, until } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
-import { endProcess, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
+import { callFromPython, endProcess, startCeleryWorker, type CeleryTarget } from './celery-kit.ts';
+import { handlerOf, startFleetWorker } from './fleet-kit.ts';
 
 const PYTHON = 'python';
 const OURS = 'ours';
@@ -149,5 +152,30 @@ describe('a workflow sent by us is continued by a Celery worker', () => {
     );
     await broker.publish(next);
     expect(await resultOf(sent.id)).toBe(9);
+  });
+});
+
+describe.each([
+  ['RabbitMQ', () => rabbitmqUrl()],
+  ['Redis', () => server.url],
+] as const)('a step that Python gave no queue, on %s', (_, url) => {
+  it('goes where our routes say, and without one to the default queue', async () => {
+    const [ours, theirs, routed] = [unique('ours'), unique('theirs'), unique('routed')];
+    const target: CeleryTarget = { broker: url(), backend: server.url.replace(/0$/, '2') };
+    const python = await startCeleryWorker(target, [theirs, routed]);
+    onTestFinished(() => endProcess(python));
+    const database = await migratedDatabase('routes');
+    onTestFinished(() => database.dispose());
+    const sum = handlerOf('ts.sum', ours, args => Number(args[0]) + Number(args[1]));
+    const celery = { defaultQueue: theirs, routes: { 'interop.rout*': { queue: routed } } };
+    const given = { database: database.url, broker: url(), celery };
+    await startFleetWorker({ ...given, handlers: [sum] });
+    const first = { name: 'ts.sum', args: [2, 2], options: { queue: ours } };
+    const { outcomes } = await callFromPython(target, [
+      { chain: [first, { name: 'interop.place' }] },
+      { chain: [first, { name: 'interop.routed' }] },
+      { chain: [first, { name: 'ts.sum', args: [4] }, { name: 'interop.add', args: [1] }] },
+    ]);
+    expect((await outcomes).map(({ value }) => value)).toEqual([theirs, routed, 9]);
   });
 });

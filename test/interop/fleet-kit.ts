@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { pid } from 'node:process';
 import { onTestFinished } from 'vitest';
+import type { OutlastConfig } from '../../src/config/config.ts';
 import type { WorkerOptions } from '../../src/config/worker-options.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import type { Runtime } from '../../src/runtime/runtime.ts';
@@ -67,6 +68,7 @@ export interface StartOptions {
   readonly handlers: readonly Handler[];
   readonly worker?: WorkerOptions;
   readonly redact?: Redactor;
+  readonly celery?: OutlastConfig['celery'];
   readonly faultPoint?: Runtime['faultPoint'];
   readonly emit?: Runtime['emit'];
   /** Long: it does not learn that its lease was lost. */
@@ -78,7 +80,7 @@ let joined = 0;
 
 /** A worker with its ledger in PostgreSQL, or in the Redis that is its broker; it ends with the test. */
 export async function startFleetWorker(options: StartOptions): Promise<FleetWorker> {
-  const { database, broker, ledger, handlers, worker = {}, redact } = options;
+  const { database, broker, ledger, handlers, worker = {}, redact, celery } = options;
   const { faultPoint = noFaults, emit = noEvents, beatMs = BEAT_MS } = options;
   const queues = [...new Set(handlers.map(handler => handler.task.contract.queue))];
   const context = openContext(
@@ -87,6 +89,7 @@ export async function startFleetWorker(options: StartOptions): Promise<FleetWork
       broker,
       ledger,
       redact,
+      celery,
       worker: { queues, concurrency: 4, idleTime: '100ms', ...worker },
     },
     { env: {}, runtime: { faultPoint, emit } },

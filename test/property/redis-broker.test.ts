@@ -118,7 +118,7 @@ class World {
         const name = this.names[command.queue] ?? '';
         const message = makeEnvelope({ queue: name, priority: command.priority });
         await this.#consumer(0).broker.publish([message]);
-        this.model.publish(command.queue, Math.floor((9 - command.priority) / 3), message.id);
+        this.model.publish(command.queue, Math.floor(command.priority / 3), message.id);
         return;
       }
       case 'take':

@@ -178,8 +178,8 @@ describe('on Redis', () => {
       link({ queue: bindingKey('celery.pidbox') }),
       link({ exchange: 'evil', routing_key: 'rk' }),
       link({ queue: jobs }),
-      link({ queue: config, priority: 9 }),
-      link({ queue: ofCelery, priority: 9 }),
+      link({ queue: config }),
+      link({ queue: ofCelery }),
     ]);
     await until(async () => (await letters(id)).length === 3);
     await until(async () => Number(await redis.command('llen', ofCelery)) >= 1);

@@ -31,6 +31,7 @@ export interface TestLedgerOptions {
   readonly beginsWhenFull?: boolean;
   readonly celeryResultMs?: number;
   readonly consumer?: string;
+  readonly isZeroFirst?: boolean;
 }
 
 /** A ledger with keys of its own, on a Redis that others may use. */
@@ -43,10 +44,11 @@ export async function openTestLedger(
   const generations =
     options.generations === undefined ? new MemoryGenerationStore() : options.generations;
   const generation = new RedisGeneration(connection, { root, node: 'test' }, generations);
-  const { beginsWhenFull = false, celeryResultMs = 0 } = options;
+  const { beginsWhenFull = false, celeryResultMs = 0, isZeroFirst = false } = options;
   const ledger = new RedisLedger(connection, root, generation, {
     beginsWhenFull,
     celeryResultMs,
+    isZeroFirst,
     ...(options.consumer === undefined ? {} : { consumer: options.consumer }),
   });
   const roots = async (): Promise<readonly string[]> => [root];

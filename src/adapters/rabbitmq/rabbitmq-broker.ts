@@ -34,6 +34,7 @@ export class RabbitBroker implements Broker {
   readonly #publishing: RabbitLink;
   readonly #consuming: RabbitLink;
   readonly #publisher: Publisher;
+  readonly #replier: Replier;
   readonly #maxMessageBytes: number;
   readonly #consumers = new Map<string, QueueConsumer>();
   readonly #hints = new Set<{ readonly queues: ReadonlySet<string>; readonly hint: () => void }>();
@@ -54,8 +55,8 @@ export class RabbitBroker implements Broker {
     this.#consuming = new RabbitLink(target.hosts, 'consumer', { onBlocked: () => undefined });
     const origin = `gen${process.pid}@${hostname()}`;
     this.#publisher = new Publisher(this.#publishing, target, origin);
-    const replier = new Replier(this.#publishing);
-    if (target.replies === 'on') this.reply = replies => replier.reply(replies);
+    this.#replier = new Replier(this.#publishing);
+    if (target.replies === 'on') this.reply = replies => this.#replier.reply(replies);
     const shared = { link: this.#consuming, shape: target, maxMessageBytes, onTrouble };
     this.#makeConsumer = (queue, isAlone) => {
       const demand = this.#demand;
@@ -77,6 +78,10 @@ export class RabbitBroker implements Broker {
     return publishWithin(messages, this.#maxMessageBytes, some =>
       this.#publisher.publish(some, manner),
     );
+  }
+
+  revoke(id: string): Promise<void> {
+    return this.#replier.revoke(id);
   }
 
   /** Messages pushed to us so far; the first take from a queue starts consuming it. */

@@ -16,13 +16,13 @@ import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/cel
 import { toDriverTable } from './field-table.ts';
 import { lost } from './rabbitmq-errors.ts';
 import { RabbitLink, type OpenLink } from './rabbitmq-link.ts';
-import { ensureExchange, type ExchangeShape } from './topology.ts';
+import { CONTROL_SHAPE, ensureExchange, type ExchangeShape } from './topology.ts';
 import { ANSWER_MS, giveUp, openChannel } from './with-channel.ts';
 import { within } from './within.ts';
 
 /** As Celery declares them. */
 const SHAPES: Readonly<Record<string, ExchangeShape>> = {
-  [CONTROL_EXCHANGE]: { type: 'fanout', durable: false },
+  [CONTROL_EXCHANGE]: CONTROL_SHAPE,
   [REPLY_EXCHANGE]: { type: 'direct', durable: false },
   [EVENT_EXCHANGE]: { type: 'topic', durable: true },
 };

@@ -70,6 +70,9 @@ export interface ExchangeShape {
   readonly durable: boolean;
 }
 
+/** As Celery declares the exchange of remote control. */
+export const CONTROL_SHAPE: ExchangeShape = { type: 'fanout', durable: false };
+
 /** The same for an exchange: an existing one is used as it is. */
 export async function ensureExchange(
   model: ChannelModel,

@@ -9,7 +9,6 @@ import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
 import type { LateQueue } from '../../ledger/queue-check.ts';
 import type { ResultStore } from '../../result/result-store.ts';
-import type { FaultPoint } from '../../runtime/fault-point.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { LUA } from './lua.generated.ts';
 import { announceChords } from './redis-celery-chord.ts';
@@ -20,30 +19,19 @@ import { RedisConnection } from './redis-connection.ts';
 import { redisEvacuation } from './redis-evacuation.ts';
 import type { RootsOf } from './redis-find.ts';
 import { RedisGeneration } from './redis-generation.ts';
+import { rankBy } from './redis-keys.ts';
 import { RedisIdempotencyStore } from './redis-idempotency-store.ts';
 import { RedisLedgerReads } from './redis-ledger-reads.ts';
+import type { RedisLedgerOptions } from './redis-ledger-options.ts';
 import { RedisLedger } from './redis-ledger.ts';
 import { RedisPartitions, ROOT } from './redis-partitions.ts';
 import { checkRedis } from './redis-preflight.ts';
 import { RedisResultStore } from './redis-result-store.ts';
 import { parseRedisUrl } from './redis-url.ts';
 
-export interface OpenRedisLedgerOptions {
+export interface OpenRedisLedgerOptions extends RedisLedgerOptions {
   /** Counts how often the ledger lost its memory. Null, where there is no database: then the server's clock is used. */
   readonly generations: GenerationStore | null;
-  /**
-   * Messages without a record are begun even when memory is full. For a broker on the same server: there, beginning
-   * messages is the only way to free their memory.
-   */
-  readonly beginsWhenFull: boolean;
-  /**
-   * Outcomes are also written in Celery's format, for Python's AsyncResult, and kept for this many milliseconds; 0: not
-   * written. Must be 0 on a cluster, which Celery does not support.
-   */
-  readonly celeryResultMs: number;
-  /** The name under which this process's broker holds elements on this same server. Missing: the broker is elsewhere. */
-  readonly consumer?: string;
-  readonly faultPoint?: FaultPoint;
 }
 
 /** All ports on one Redis. */
@@ -84,7 +72,7 @@ export async function openRedisLedger(
     results: new RedisResultStore(connection, roots),
     idempotency: new RedisIdempotencyStore(connection),
     admission: new RedisAdmissionStore(connection, roots),
-    evacuation: redisEvacuation(connection, roots),
+    evacuation: redisEvacuation(connection, roots, rankBy(options.isZeroFirst ?? false)),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     lateQueues: async sinceMs => await lateQueues(connection, await roots(), control, sinceMs),

@@ -10,16 +10,17 @@ import type {
 import { readEntry } from '../../ledger/read-entry.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
+import type { Rank } from './redis-keys.ts';
 import { pack, unpack, type Unpacked } from './redis-pack.ts';
 import { envelopeOfParts, messageParts } from './redis-record.ts';
 
 /** The follow-ups of terminal steps under one key root. */
-export function redisAfterLog(connection: RedisConnection, root: string): AfterLog {
+export function redisAfterLog(connection: RedisConnection, root: string, rank: Rank): AfterLog {
   return {
     list: async (olderThanMs, limit) => {
       const args = [olderThanMs, limit, AFTER_LIST_BYTES];
       const reply = await connection.script(LUA.ledgerAfterList, [root], args);
-      const { entries, empty } = readEntries(reply as readonly Buffer[]);
+      const { entries, empty } = readEntries(reply as readonly Buffer[], rank);
       // A key without an entry would stay at the head of the list forever.
       if (empty.length > 0) await connection.script(LUA.ledgerAfterStrike, [root], empty);
       return entries;
@@ -49,14 +50,14 @@ function* chunked<T>(items: readonly T[]): Generator<readonly T[]> {
 }
 
 /** An entry as separate bytes: it outlives the record it came from. Scripts write another kind, for tasks that ended. */
-export function encodeAfter(entry: FollowUp): Uint8Array {
-  if ('publish' in entry) return pack(['publish', messageParts(entry.publish)]);
+export function encodeAfter(entry: FollowUp, rank: Rank): Uint8Array {
+  if ('publish' in entry) return pack(['publish', messageParts(entry.publish, rank)]);
   if ('reply' in entry) return pack(['reply', JSON.stringify(entry.reply)]);
   const { part, body, parent } = entry;
   return pack(['part', JSON.stringify({ part, body, parent })]);
 }
 
-function decodeAfter(key: string, bytes: Buffer): AfterEntry {
+function decodeAfter(key: string, bytes: Buffer, rank: Rank): AfterEntry {
   const [kind, ...rest] = unpack(bytes) as readonly [Buffer, ...Unpacked[]];
   switch (String(kind)) {
     case 'part':
@@ -66,14 +67,17 @@ function decodeAfter(key: string, bytes: Buffer): AfterEntry {
     case 'ended': {
       const [how, epoch, parts] = rest as [Buffer, number, Unpacked];
       const ended = { how: String(how) as EndedTask['how'], epoch };
-      return { key, ended: { ...ended, envelope: envelopeOfParts(parts) } };
+      return { key, ended: { ...ended, envelope: envelopeOfParts(parts, rank) } };
     }
     default:
-      return { key, publish: envelopeOfParts(rest[0] as Unpacked) };
+      return { key, publish: envelopeOfParts(rest[0] as Unpacked, rank) };
   }
 }
 
-function readEntries(reply: readonly Buffer[]): {
+function readEntries(
+  reply: readonly Buffer[],
+  rank: Rank,
+): {
   readonly entries: readonly AfterEntry[];
   readonly empty: readonly string[];
 } {
@@ -85,7 +89,7 @@ function readEntries(reply: readonly Buffer[]): {
       empty.push(key);
       continue;
     }
-    const entry = readEntry(key, bytes, () => decodeAfter(key, bytes));
+    const entry = readEntry(key, bytes, () => decodeAfter(key, bytes, rank));
     entries.push(attempts === 0 ? entry : { ...entry, attempts });
   }
   return { entries, empty };

@@ -1,4 +1,5 @@
 import type { Envelope } from '../../task/envelope.ts';
+import type { Rank } from './redis-keys.ts';
 import { Column, PackedBytes, type Packable, type Packer } from './redis-pack.ts';
 import { isInline, putDigest } from './redis-record.ts';
 
@@ -35,8 +36,10 @@ const isSame = (one: Envelope, other: Envelope): boolean =>
   one.version === other.version;
 
 /** The members NAME to VERSION of a record. */
-export const membersOfKind = ({ name, queue, priority, version }: Envelope): PackedBytes =>
-  new PackedBytes([name, queue, priority, version]);
+export const membersOfKind = (
+  { name, queue, priority, version }: Envelope,
+  rank: Rank,
+): PackedBytes => new PackedBytes([name, queue, rank(priority), version]);
 
 /** A list with an entry for each of them; empty when none has a value. */
 export function sparse<T>(
@@ -52,11 +55,15 @@ export const idsOf = (envelopes: readonly Envelope[]): Column =>
   new Column(envelopes.length, (packer, index) => packer.put((envelopes[index] as Envelope).id));
 
 /** Messages in the format of `begin`: shared values once, and per message what a record keeps, packed as it is stored. */
-export function packMessages(messages: readonly Envelope[], tags: readonly string[]): Packable[] {
+export function packMessages(
+  messages: readonly Envelope[],
+  tags: readonly string[],
+  rank: Rank,
+): Packable[] {
   const kinds = new Kinds();
   const kindOf = messages.map(message => kinds.numberOf(message));
   return [
-    kinds.first.map(kind => [kind.name, kind.queue, membersOfKind(kind)]),
+    kinds.first.map(kind => [kind.name, kind.queue, membersOfKind(kind, rank)]),
     idsOf(messages),
     kindOf,
     new Column(messages.length, (packer, index) => putKept(packer, messages[index] as Envelope)),

@@ -4,7 +4,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { BEGIN_ANSWERS } from './record-layout.ts';
 import { packMessages } from './redis-batch.ts';
 import type { RedisArgument } from './redis-connection.ts';
-import { queueKeys } from './redis-keys.ts';
+import { queueKeys, type Rank } from './redis-keys.ts';
 import { pack } from './redis-pack.ts';
 import { envelopeOf, isInline, readRecord } from './redis-record.ts';
 import { readRef } from './redis-replies.ts';
@@ -15,7 +15,7 @@ const ANSWERS = Object.keys(BEGIN_ANSWERS).map(name =>
 ) as readonly MessageAnswer[];
 
 /** The first arguments of the script. `known` is the highest generation that this process has seen. */
-export function beginArguments(request: BeginRequest, known: number): RedisArgument[] {
+export function beginArguments(request: BeginRequest, known: number, rank: Rank): RedisArgument[] {
   const { worker, run, queues, limit, suspects, messages, crashBudgets, tags } = request;
   return [
     worker,
@@ -25,7 +25,7 @@ export function beginArguments(request: BeginRequest, known: number): RedisArgum
     known,
     pack(queues),
     pack(new Map(Object.entries(crashBudgets))),
-    pack(packMessages(messages, tags ?? [])),
+    pack(packMessages(messages, tags ?? [], rank)),
   ];
 }
 
@@ -108,7 +108,11 @@ export interface BegunRead {
   readonly broken: readonly string[];
 }
 
-export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): BegunRead {
+export function readBeginReply(
+  request: BeginRequest,
+  parts: BeginReplyParts,
+  rank: Rank,
+): BegunRead {
   const [answers, ofMessages, ofWaiting, expired, nextDueMs, epoch, begunMs, refused] = parts;
   const { messages, worker, run, crashBudgets } = request;
   const batch: NewBatch = { worker, run, epoch, begunMs, crashBudgets };
@@ -116,7 +120,7 @@ export function readBeginReply(request: BeginRequest, parts: BeginReplyParts): B
     answer === BEGIN_ANSWERS.begunNew ? [new NewTask(messages[index] as Envelope, batch)] : [],
   );
   const broken: string[] = [];
-  const waiting = ofWaiting.flatMap(task => begunWaiting(task, run, broken) ?? []);
+  const waiting = ofWaiting.flatMap(task => begunWaiting(task, { run, rank }, broken) ?? []);
   const reply: BeginOpen = {
     status: 'open',
     begun: [...ofNew, ...ofMessages.map(task => begunMessage(task, messages, run)), ...waiting],
@@ -147,7 +151,7 @@ function begunMessage(task: OfMessage, messages: readonly Envelope[], run: strin
 
 function begunWaiting(
   [rawId, raw, body, checkpoint]: OfWaiting,
-  run: string,
+  { run, rank }: { readonly run: string; readonly rank: Rank },
   broken: string[],
 ): BegunTask | null {
   const id = String(rawId);
@@ -161,7 +165,7 @@ function begunWaiting(
     id,
     epoch,
     run,
-    envelope: envelopeOf(id, record, copyOf(body)),
+    envelope: envelopeOf(id, record, copyOf(body), rank),
     failures,
     crashes,
     isSuspect: isSuspect(crashes, crashBudget),

@@ -5,10 +5,13 @@ import { publishWithin } from '../../broker/publish-within.ts';
 import { ByteAllowance } from '../../runtime/ahead-budget.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { CONTROL_EXCHANGE } from '../../wire/celery-names.ts';
+import { writeRevoke } from '../../wire/control-message.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
 import { RedisConnection } from './redis-connection.ts';
-import { decodeElement } from './redis-element.ts';
+import { decodeElement, encodeNotice } from './redis-element.ts';
 import { RedisHold, type TakenElement } from './redis-hold.ts';
+import { fanoutChannel } from './redis-keys.ts';
 import { RedisPublisher } from './redis-publish.ts';
 import { RedisWatch } from './redis-watch.ts';
 
@@ -52,6 +55,7 @@ export async function openRedisBroker(
  */
 export class RedisBroker implements Broker {
   readonly hasQueues = true;
+  readonly revoke?: NonNullable<Broker['revoke']>;
   /** The name under which this process holds elements. */
   readonly consumer: string;
   readonly #connection: RedisConnection;
@@ -74,6 +78,8 @@ export class RedisBroker implements Broker {
     this.#maxMessageBytes = maxMessageBytes;
     this.#connection = connection;
     this.#hold = hold;
+    // kombu, and so every Celery worker, knows no cluster.
+    if (!connection.isCluster) this.revoke = id => publishRevoke(connection, id);
     this.#publisher = new RedisPublisher(connection, `gen${process.pid}@${hostname()}`);
   }
 
@@ -156,4 +162,10 @@ export class RedisBroker implements Broker {
     await this.#hold.close();
     this.#connection.close();
   }
+}
+
+async function publishRevoke(connection: RedisConnection, id: string): Promise<void> {
+  const notice = { ...writeRevoke(id), exchange: CONTROL_EXCHANGE, routingKey: '' };
+  const channel = fanoutChannel(connection.db, CONTROL_EXCHANGE);
+  await connection.command('publish', channel, encodeNotice(notice));
 }

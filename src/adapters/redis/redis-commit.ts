@@ -3,6 +3,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { encodeAfter } from './redis-after.ts';
 import { NewTask, type NewBatch } from './redis-begin.ts';
 import { idsOf, Kinds, membersOfKind, sparse } from './redis-batch.ts';
+import type { Rank } from './redis-keys.ts';
 import { Column, PackedBytes, type Packable, type Packer } from './redis-pack.ts';
 import { keepsNoResult, putDigest } from './redis-record.ts';
 
@@ -13,8 +14,15 @@ export function isOfNew(item: CommitItem): item is NewCommit {
   return item.ref instanceof NewTask && item.ref.isPlain && item.outcome.kind === 'done';
 }
 
+/** How a ledger writes commits. */
+export interface CommitManner {
+  /** Outcomes are kept in Celery's format for so long; 0: they are not. */
+  readonly celeryResultMs: number;
+  readonly rank: Rank;
+}
+
 /** An item in the format of `ledger-commit`. */
-export function commitParts(item: CommitItem, celeryResultMs: number): Packable[] {
+export function commitParts(item: CommitItem, { celeryResultMs, rank }: CommitManner): Packable[] {
   const { ref, outcome } = item;
   return [
     ref.id,
@@ -24,27 +32,32 @@ export function commitParts(item: CommitItem, celeryResultMs: number): Packable[
     outcome.kind === 'discarded' ? outcome.why : '',
     resultOf(item),
     keepMsOf(item, celeryResultMs),
-    afterOf(item),
+    afterOf(item, rank),
   ];
 }
 
 /** Items in the format of `ledger-commit-new`: by the batches in which they were begun. */
-export function newCommitParts(items: readonly NewCommit[], celeryResultMs: number): Packable[] {
+export function newCommitParts(items: readonly NewCommit[], manner: CommitManner): Packable[] {
   const batches: Packable[] = [];
   let [batch, keepMs, some]: [NewBatch | null, number, NewCommit[]] = [null, 0, []];
   for (const item of items) {
-    const itsKeepMs = keepMsOf(item, celeryResultMs);
+    const itsKeepMs = keepMsOf(item, manner.celeryResultMs);
     if (item.ref.batch !== batch || itsKeepMs !== keepMs) {
-      if (batch !== null) batches.push(batchParts(batch, keepMs, some));
+      if (batch !== null) batches.push(batchParts(batch, keepMs, some, manner.rank));
       [batch, keepMs, some] = [item.ref.batch, itsKeepMs, []];
     }
     some.push(item);
   }
-  if (batch !== null) batches.push(batchParts(batch, keepMs, some));
+  if (batch !== null) batches.push(batchParts(batch, keepMs, some, manner.rank));
   return batches;
 }
 
-function batchParts(batch: NewBatch, keepMs: number, items: readonly NewCommit[]): Packable[] {
+function batchParts(
+  batch: NewBatch,
+  keepMs: number,
+  items: readonly NewCommit[],
+  rank: Rank,
+): Packable[] {
   const { worker, epoch, run, begunMs, crashBudgets } = batch;
   const envelopes = items.map(({ ref }) => ref.envelope);
   const kinds = new Kinds();
@@ -58,14 +71,14 @@ function batchParts(batch: NewBatch, keepMs: number, items: readonly NewCommit[]
     keepMs,
     kinds.first.map(kind => [
       kind.queue,
-      membersOfKind(kind),
+      membersOfKind(kind, rank),
       new PackedBytes(['', '', 0, 0, budgetOf(kind)]),
     ]),
     idsOf(envelopes),
     kindOf,
     new Column(items.length, (packer, index) => putTombstone(packer, envelopes[index] as Envelope)),
     sparse(items, resultOf),
-    sparse(items, item => item.after.length > 0 && afterOf(item)),
+    sparse(items, item => item.after.length > 0 && afterOf(item, rank)),
     sparse(envelopes, keepsNoResult),
   ];
 }
@@ -82,8 +95,8 @@ function putTombstone(packer: Packer, envelope: Envelope): void {
 const resultOf = ({ outcome }: CommitItem): Packable =>
   (outcome.kind === 'done' ? outcome.result : null) ?? false;
 
-const afterOf = ({ after }: CommitItem): Packable[] =>
-  after.flatMap(entry => [entry.key, encodeAfter(entry)]);
+const afterOf = ({ after }: CommitItem, rank: Rank): Packable[] =>
+  after.flatMap(entry => [entry.key, encodeAfter(entry, rank)]);
 
 /** A tombstone stays as long as its result, if the result is stored nowhere else. */
 function keepMsOf(item: CommitItem, celeryResultMs: number): number {

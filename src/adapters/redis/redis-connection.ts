@@ -32,6 +32,8 @@ const RECONNECT = { baseMs: 50, maxMs: 2_000, jitter: 'full' } as const;
  */
 export class RedisConnection {
   readonly isCluster: boolean;
+  /** The number of the database. */
+  readonly db: number;
   readonly #module: IoredisModule;
   readonly #target: RedisTarget;
   readonly #options: RedisConnectionOptions;
@@ -52,6 +54,7 @@ export class RedisConnection {
     this.#role = { is: options.role, maskedUrl: maskUrl(options.url) };
     this.#target = parseRedisUrl(options.url, options.role);
     this.isCluster = this.#target.kind === 'cluster';
+    this.db = this.#target.db;
     this.#client = this.#makeClient();
     this.#client.on('error', (error: Error) => this.#onTrouble(error));
     this.#client.on('node error', (error: Error) => this.#onTrouble(error));

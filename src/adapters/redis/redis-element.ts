@@ -7,7 +7,7 @@ import { readOptions } from '../../task/read-options.ts';
 import { cutMessage } from '../../wire/cut-message.ts';
 import { encodeMessage } from '../../wire/encode-message.ts';
 import { MAX_MESSAGE_BYTES, MAX_OPTIONS_BYTES } from '../../wire/message.ts';
-import { celeryPriority, listIndexOf, STEPS } from './redis-keys.ts';
+import { listIndexOf, STEPS } from './redis-keys.ts';
 
 /** A message as an element of a list: one JSON document, as kombu writes it. */
 export interface Element {
@@ -24,7 +24,7 @@ const [TRANSIENT, PERSISTENT] = [1, 2];
 export function encodeElement(envelope: Envelope, origin: string): Element {
   const options = readOptions(envelope);
   const { headers, properties, body } = encodeMessage(envelope, origin, options);
-  const priority = celeryPriority(properties.priority);
+  const { priority } = properties;
   const { exchange = '', routingKey = envelope.queue } = options;
   const text = JSON.stringify({
     body: Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString('base64'),
@@ -74,7 +74,7 @@ export function decodeElement(
     properties: {
       contentType: element['content-type'],
       contentEncoding: element['content-encoding'] ?? undefined,
-      priority: celeryPriority(typeof priority === 'number' ? priority : (STEPS[listIndex] ?? 0)),
+      priority: typeof priority === 'number' ? priority : (STEPS[listIndex] ?? 0),
       correlationId: properties['correlation_id'],
       replyTo: properties['reply_to'],
     },

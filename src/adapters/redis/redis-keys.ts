@@ -4,8 +4,8 @@ import { ANY_TEXT, thisChar, Wildcard, type WildcardPart } from '../../task/wild
 const SEPARATOR = '\x06\x16';
 
 /**
- * The priorities that have a list, as kombu's Redis transport counts them: 0 comes first, 9 last. Ours count the other
- * way round, 9 first, as everywhere else; `celeryPriority` converts between them.
+ * The priorities that have a list. On Redis 0 comes first and 9 last, as kombu has it and unlike everywhere else: the same
+ * number means the same to Celery and to us.
  */
 export const STEPS = [0, 3, 6, 9] as const;
 const LOWEST = 9;
@@ -42,15 +42,17 @@ export function queueKeys(queue: string, isCluster: boolean): QueueKeys {
   };
 }
 
-/** Converts our priority to kombu's and back: it is its own inverse. */
-export function celeryPriority(priority: number): number {
-  return LOWEST - Math.min(Math.max(Math.trunc(priority), 0), LOWEST);
+/** The index of the list for a priority: the greatest step that is not above it. */
+export function listIndexOf(priority: number): number {
+  return Math.floor(Math.min(Math.max(priority, 0), LOWEST) / 3);
 }
 
-/** The index of the list for a kombu priority: the greatest step that is not above it. */
-export function listIndexOf(priority: number): number {
-  return Math.floor(priority / 3);
-}
+/** Between a priority and its place in a record, both ways. */
+export type Rank = (priority: number) => number;
+
+/** Records count 9 as the most urgent. Where the broker is Redis, 0 is. */
+export const rankBy = (isZeroFirst: boolean): Rank =>
+  isZeroFirst ? priority => LOWEST - Math.min(Math.max(priority, 0), LOWEST) : priority => priority;
 
 /** The set in which kombu stores the bindings of an exchange. */
 export function bindingKey(exchange: string): string {

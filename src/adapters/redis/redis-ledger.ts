@@ -31,17 +31,23 @@ import {
 import { beginInSlices } from '../../ledger/begin-in-slices.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
-import type { FaultPoint } from '../../runtime/fault-point.ts';
 import { slicesOf, slicesWithin } from '../../runtime/slices.ts';
 import { LUA } from './lua.generated.ts';
 import { redisAfterLog } from './redis-after.ts';
 import { beginArguments, heldKeys, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
 import { RedisChords } from './redis-chords.ts';
-import { commitParts, isOfNew, newCommitParts, type NewCommit } from './redis-commit.ts';
+import {
+  commitParts,
+  isOfNew,
+  newCommitParts,
+  type CommitManner,
+  type NewCommit,
+} from './redis-commit.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import { idOf, isolateRecords, withIsolation } from './redis-isolate.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-hints.ts';
+import { rankBy } from './redis-keys.ts';
 import { pack, type Packable } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { packRunnable, redisRefusals } from './redis-refusals.ts';
@@ -56,22 +62,7 @@ import {
 } from './redis-replies.ts';
 import type { LuaScript } from './redis-script.ts';
 import { redisTeller } from './redis-tell.ts';
-
-export interface RedisLedgerOptions {
-  /**
-   * Messages without a record are begun even when memory is full. For a broker on the same server: there, beginning
-   * messages is the only way to free their memory.
-   */
-  readonly beginsWhenFull: boolean;
-  /**
-   * Outcomes are also written in Celery's format, for Python's AsyncResult, and kept for this many milliseconds; results
-   * are stored only there. 0: not written. Not on a cluster, which Celery does not support.
-   */
-  readonly celeryResultMs: number;
-  /** The name under which this process's broker holds elements on this same server. Missing: the broker is elsewhere. */
-  readonly consumer?: string;
-  readonly faultPoint?: FaultPoint;
-}
+import type { RedisLedgerOptions } from './redis-ledger-options.ts';
 
 /** Items of one call: a script blocks the server while it runs, and they must fit on Lua's stack. */
 const CHUNK = 500;
@@ -93,6 +84,7 @@ export class RedisLedger implements Ledger {
   readonly #root: string;
   readonly #generation: RedisGeneration;
   readonly #options: RedisLedgerOptions;
+  readonly #manner: CommitManner;
   readonly #hints: RedisHints;
 
   constructor(
@@ -105,13 +97,14 @@ export class RedisLedger implements Ledger {
     this.#root = root;
     this.#generation = generation;
     this.#options = options;
+    this.#manner = { ...options, rank: rankBy(options.isZeroFirst ?? false) };
     this.acknowledges = options.consumer !== undefined;
     this.countsWithCelery = options.celeryResultMs > 0;
     if (this.countsWithCelery)
       this.tellNeverSent = redisTeller(connection, root, options.celeryResultMs);
     this.#hints = new RedisHints(connection, `${root}ready`);
-    this.after = redisAfterLog(connection, root);
-    this.refusals = redisRefusals(connection, root, options.celeryResultMs);
+    this.after = redisAfterLog(connection, root, this.#manner.rank);
+    this.refusals = redisRefusals(connection, root, this.#manner);
     this.chords = new RedisChords(connection, {
       index: `${root}chords`,
       keyOf: groupId => `${root}chord:${groupId}`,
@@ -150,7 +143,7 @@ export class RedisLedger implements Ledger {
     const rest = [celeryResultMs, pack(held), started, first, packRunnable(request)];
     await this.#generation.shown();
     for (let tries = 1; ; tries++) {
-      const args = [...beginArguments(request, this.#generation.known), ...rest];
+      const args = [...beginArguments(request, this.#generation.known, this.#manner.rank), ...rest];
       const [status, ...parts] = (await this.#run(script, ...args)) as readonly unknown[];
       const word = String(status);
       if (word === 'closed') return { status: 'closed' };
@@ -162,7 +155,7 @@ export class RedisLedger implements Ledger {
   }
 
   async #readBegun(request: BeginRequest, parts: BeginReplyParts): Promise<BeginReply> {
-    const { reply, broken } = readBeginReply(request, parts);
+    const { reply, broken } = readBeginReply(request, parts, this.#manner.rank);
     if (broken.length === 0) return reply;
     const unreadable = await isolateRecords(this.#connection, this.#root, { ids: broken });
     // There may be more behind them.
@@ -186,12 +179,11 @@ export class RedisLedger implements Ledger {
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {
-    const { celeryResultMs } = this.#options;
     const done = await this.#commitNew(items.filter(isOfNew));
     const others = done.size === items.length ? [] : items.filter(item => !done.has(item));
     if (done.size > 0 && others.length > 0)
       await this.#options.faultPoint?.('ledger.committed-in-part');
-    const partsOf = (item: CommitItem): Packable => commitParts(item, celeryResultMs);
+    const partsOf = (item: CommitItem): Packable => commitParts(item, this.#manner);
     const slices = sliced(others, bytesOfCommit);
     const statuses = (await this.#settle(LUA.ledgerCommit, slices, partsOf)).values();
     return items.map(item => (done.has(item) ? 'ok' : (statuses.next().value as StepStatus)));
@@ -202,7 +194,7 @@ export class RedisLedger implements Ledger {
     const { celeryResultMs } = this.#options;
     const done = new Set<CommitItem>();
     for (const some of sliced(items, bytesOfCommit)) {
-      const batches = pack(newCommitParts(some, celeryResultMs));
+      const batches = pack(newCommitParts(some, this.#manner));
       const reply = await this.#run(LUA.ledgerCommitNew, batches, celeryResultMs);
       for (const [index, isDone] of (reply as readonly number[]).entries())
         if (isDone === 1) done.add(some[index] as CommitItem);
@@ -243,7 +235,11 @@ export class RedisLedger implements Ledger {
     const ofMessages = await this.#inSlices(
       LUA.ledgerBuryMessages,
       sliced(messages, bytesOfBury),
-      ({ envelope, reason, error }) => [messageParts(envelope), reason, encodeError(error)],
+      ({ envelope, reason, error }) => [
+        messageParts(envelope, this.#manner.rank),
+        reason,
+        encodeError(error),
+      ],
       [],
     );
     const [run, message] = [ofRuns.values(), ofMessages.values()];
@@ -256,7 +252,7 @@ export class RedisLedger implements Ledger {
     const slices = sliced(items, ({ envelope }) => bytesOfEnvelope(envelope));
     for (const some of items.length === 0 ? [items] : slices) {
       const parts = some.map(({ envelope, delayMs, refusedBy }) => [
-        messageParts(envelope),
+        messageParts(envelope, this.#manner.rank),
         delayMs === null ? false : Math.max(0, Math.round(delayMs)),
         `${envelope.id}#${envelope.digest.slice(0, 16)}`,
         refusedBy ?? false,

@@ -1,7 +1,8 @@
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { RedisGeneration } from './redis-generation.ts';
-import { RedisLedger, type RedisLedgerOptions } from './redis-ledger.ts';
+import type { RedisLedgerOptions } from './redis-ledger-options.ts';
+import { RedisLedger } from './redis-ledger.ts';
 
 /** The root of everything on a single server; on a cluster, the prefix of the queues' roots. */
 export const ROOT = 'outlast:ledger:';

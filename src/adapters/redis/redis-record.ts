@@ -7,6 +7,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { toBytes } from '../../task/json.ts';
 import { hasMark, MARKS } from '../../task/marks.ts';
 import { HISTORY_STEPS, INLINE_BYTES, POSITIONS, RECORD_STATES } from './record-layout.ts';
+import type { Rank } from './redis-keys.ts';
 import type { Packable, Packer, Unpacked } from './redis-pack.ts';
 import { readMembers } from './redis-record-shape.ts';
 
@@ -21,6 +22,7 @@ export interface StoredRecord {
   readonly owner: string;
   readonly name: string;
   readonly queue: string;
+  /** 9 is the most urgent, whichever the broker's is. */
   readonly priority: number;
   readonly version: number;
   readonly digest: string;
@@ -105,9 +107,10 @@ export function readRecord(raw: Buffer): StoredRecord {
 const NO_BYTES = new Uint8Array();
 
 /** A message in the scripts' format: its id, then what a record keeps of it. */
-export function messageParts(envelope: Envelope): Packable[] {
-  const { id, name, queue, priority, version, etaMs, expiresMs, options, body } = envelope;
+export function messageParts(envelope: Envelope, rank: Rank): Packable[] {
+  const { id, name, queue, version, etaMs, expiresMs, options, body } = envelope;
   const times = [etaMs ?? false, expiresMs ?? false];
+  const priority = rank(envelope.priority);
   return [id, name, queue, priority, version, writeDigest(envelope), ...times, options, body];
 }
 
@@ -115,14 +118,14 @@ export const isInline = ({ body }: Envelope): boolean => body.length <= INLINE_B
 
 export const keepsNoResult = ({ options }: Envelope): boolean => hasMark(options, MARKS.unkept);
 
-export function envelopeOfParts(parts: Unpacked): Envelope {
+export function envelopeOfParts(parts: Unpacked, rank: Rank): Envelope {
   const [id, name, queue, priority, version, digest, etaMs, expiresMs, options, body] =
     parts as readonly Unpacked[];
   return {
     id: String(id),
     name: String(name),
     queue: String(queue),
-    priority: priority as number,
+    priority: rank(priority as number),
     version: version as number,
     body: new Uint8Array(body as Buffer),
     options: new Uint8Array(options as Buffer),
@@ -133,13 +136,18 @@ export function envelopeOfParts(parts: Unpacked): Envelope {
 }
 
 /** The envelope of a record; `body` is from its separate key, if it has one. */
-export function envelopeOf(id: string, record: StoredRecord, body: Uint8Array | null): Envelope {
+export function envelopeOf(
+  id: string,
+  record: StoredRecord,
+  body: Uint8Array | null,
+  rank: Rank,
+): Envelope {
   const { name, queue, priority, version, digest, etaMs, expiresMs, options } = record;
   return {
     id,
     name,
     queue,
-    priority,
+    priority: rank(priority),
     version,
     body: record.body ?? body ?? NO_BYTES,
     options,

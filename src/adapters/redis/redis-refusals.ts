@@ -1,6 +1,7 @@
 import type { BeginRequest, RefusalLog } from '../../ledger/ledger.ts';
 import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
 import { LUA } from './lua.generated.ts';
+import type { CommitManner } from './redis-commit.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
 import { withIsolation } from './redis-isolate.ts';
 import { pack } from './redis-pack.ts';
@@ -30,7 +31,7 @@ type AsidePage = readonly [
 export function redisRefusals(
   connection: RedisConnection,
   root: string,
-  celeryResultMs: number,
+  { celeryResultMs, rank }: CommitManner,
 ): RefusalLog {
   const end = async (id: string, error: RedisArgument, mark: string) => {
     const args = [id, error, celeryResultMs, mark];
@@ -46,7 +47,7 @@ export function redisRefusals(
       const tasks = listed.map(([id, raw, body, waitedMs, worker, mark]) => {
         const record = readRecord(raw);
         const own = body === null ? null : new Uint8Array(body);
-        const envelope = envelopeOf(String(id), record, own);
+        const envelope = envelopeOf(String(id), record, own, rank);
         const isBegun = record.epoch > 0;
         return { envelope, waitedMs, worker: String(worker), isBegun, mark: String(mark) };
       });

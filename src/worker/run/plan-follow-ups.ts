@@ -1,5 +1,6 @@
 import type { Broker } from '../../broker/broker.ts';
 import { isOutlastError } from '../../errors/error.ts';
+import { routing, type Destinations } from '../../ledger/destinations.ts';
 import { afterDone, afterEnded, isFollowed, type FollowDeps } from '../../ledger/follow-up.ts';
 import {
   endedKey,
@@ -21,6 +22,7 @@ interface Deps {
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly redact: Redact | null;
   readonly keyring?: Keyring;
+  readonly destinations?: Destinations;
 }
 
 const NOTHING: readonly never[] = [];
@@ -68,7 +70,7 @@ export function owedOfDeath(
 }
 
 export function followDeps(deps: Deps): FollowDeps {
-  const { runtime, handlers, redact, broker, keyring, ledger } = deps;
+  const { runtime, handlers, redact, broker, keyring, ledger, destinations } = deps;
   return {
     nowMs: runtime.clock.now(),
     queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
@@ -76,6 +78,7 @@ export function followDeps(deps: Deps): FollowDeps {
     keyring: keyring ?? NO_KEYS,
     answers: broker.reply !== undefined,
     countsWithCelery: ledger.countsWithCelery === true,
+    ...routing(destinations),
   };
 }
 

@@ -65,6 +65,16 @@ def headers(self):
     }
 
 
+@app.task(name='interop.place', bind=True)
+def place(self, *_):
+    return self.request.delivery_info['routing_key']
+
+
+@app.task(name='interop.routed', bind=True)
+def routed(self, *_):
+    return self.request.delivery_info['routing_key']
+
+
 @app.task(name='interop.add')
 def add(a, b):
     return a + b
