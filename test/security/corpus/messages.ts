@@ -74,7 +74,8 @@ export const HOSTILE: Readonly<Record<string, Make>> = {
   }),
   // Names
   'an id with a line feed': (task, id) => given(DEAD)(task, `${id}\nlevel=error`),
-  'an id of 200 characters': task => given(DEAD)(task, 'x'.repeat(200)),
+  'an id of 200 characters': (task, id) => given('runs')(task, id.padEnd(200, 'x')),
+  'an id of 300 characters': (task, id) => given(DEAD)(task, id.padEnd(300, 'x')),
   'an id that climbs folders': (task, id) => given('runs')(task, `../../../../${id}`),
   'a name with a line feed': (task, id) => given(DEAD)(`${task}\nERROR forged`, id),
   'a name of 5000 characters': (_, id) => given(DEAD)('n'.repeat(5_000), id),
