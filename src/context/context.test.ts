@@ -194,6 +194,16 @@ describe('the context of a service', () => {
     expect(journal).toEqual(['-broker', '-database']);
   });
 
+  it('judges workers on an embedded database by the leases that they hold there', () => {
+    const leaseOf = (config: OutlastConfig, flags: Parameters<Context['forService']>[0]): number =>
+      setup(config, recorder().openers).forService(flags).config.worker.leaseMs;
+    const embedded = { database: 'pglite:./none' };
+    expect(leaseOf(embedded, { resurrector: {} })).toBe(30_000);
+    expect(leaseOf(embedded, { worker: {} })).toBe(30_000);
+    expect(leaseOf({ ...embedded, worker: { lease: '7s' } }, { resurrector: {} })).toBe(7_000);
+    expect(leaseOf({ database: POSTGRES }, { resurrector: {} })).toBe(5_000);
+  });
+
   it('has the options it was given, also on an embedded database', () => {
     const context = setup(RABBIT_ON_FOLDER, recorder().openers);
     const service = context.forService({ worker: { concurrency: 7 } });
