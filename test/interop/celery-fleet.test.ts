@@ -194,7 +194,7 @@ describe.each(BROKERS)('a worker on $name', ({ url }) => {
     expect(await stateOf(worker, ids.hard)).toBe('cancelled');
   });
 
-  it('is not the only one that hears of a task that its sender cancels', async () => {
+  it('has a task revoked at Python workers when its sender cancels it', async () => {
     const [queue, node] = [unique('fleet'), `${unique('python')}@host`];
     const python = await startCeleryWorker(target(), [queue], node);
     onTestFinished(() => endProcess(python));
