@@ -2,7 +2,7 @@ import type { Context } from '../context/context.ts';
 import { chordQueueOf } from '../context/messaging.ts';
 import type { Stores } from '../context/stores.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
-import { ChordParts } from '../recovery/chord-parts.ts';
+import { CHORD_PARTS_AT_ONCE, ChordParts } from '../recovery/chord-parts.ts';
 import { cleanCheckpoints } from '../recovery/clean-checkpoints.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
@@ -10,6 +10,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { destinationsOf } from './destinations-of.ts';
 import { receiptSources } from './relay-service.ts';
+import { PushWindows } from '../worker/flow/push-windows.ts';
 
 /** A resurrector that also cleans up outboxes in separate databases. */
 export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {
@@ -65,6 +66,8 @@ async function countChordParts(
   const queue = chordQueueOf(config);
   if (queue === null) return;
   const { keyring } = config;
+  const demand = { concurrency: CHORD_PARTS_AT_ONCE, queues: 1, ackOn: 'commit' } as const;
+  broker.pushWithin?.(new PushWindows(runtime.clock, demand));
   const shared = { redact, keyring, ...destinationsOf(config, runtime.log) };
   await new ChordParts({ broker, ledger, queue, runtime, ...shared }).run(signal);
 }

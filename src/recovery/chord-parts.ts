@@ -31,7 +31,7 @@ export interface ChordPartsDeps {
 }
 
 /** Messages of one look. */
-const CHUNK = 100;
+export const CHORD_PARTS_AT_ONCE = 100;
 /** A hint may be lost; also the wait after trouble. */
 const IDLE_MS = 1_000;
 /** How long a confirm may take. */
@@ -73,7 +73,7 @@ export class ChordParts {
     const { broker, queue, runtime } = this.#deps;
     let taken: readonly Delivery[] = [];
     try {
-      taken = await broker.take([queue], CHUNK);
+      taken = await broker.take([queue], CHORD_PARTS_AT_ONCE);
       if (taken.length === 0) return 'nothing';
       const settled = await this.#settle(taken);
       await runtime.faultPoint('chord.told-not-acked');
