@@ -32,7 +32,7 @@ const LONGEST_TIMER_MS = 2_147_483_647;
 export const systemClock: Clock = {
   now: () => Date.now(),
   // Not performance.now(): that starts anew in every thread, and the heartbeat thread sends its times to this one.
-  monotonic: () => Number(process.hrtime.bigint() / 1_000n) / 1_000,
+  monotonic: () => Number(process.hrtime.bigint()) / 1_000_000,
   timer: (ms, fn) => {
     const handle = setTimeout(fn, Math.min(Math.max(ms, 0), LONGEST_TIMER_MS));
     return () => clearTimeout(handle);

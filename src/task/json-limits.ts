@@ -7,6 +7,9 @@ const MAX_EMBED_STEPS = 33_554_432;
 /** JSON as flat as ordinary data passes, whatever its size. */
 const FLAT_LEVELS = 8;
 
+/** Each level of JSON takes two bytes, and most bodies are shorter: they need not be read. */
+const ALWAYS_BOUNDED = 2 * MAX_JSON_DEPTH;
+
 const [QUOTE, BACKSLASH, COMMA, ZERO, NINE] = [0x22, 0x5c, 0x2c, 0x30, 0x39];
 const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x7d];
 
@@ -17,6 +20,7 @@ const [OPEN_LIST, CLOSE_LIST, OPEN_OBJECT, CLOSE_OBJECT] = [0x5b, 0x5d, 0x7b, 0x
  */
 export function jsonFault(bytes: Uint8Array): string | null {
   const { length } = bytes;
+  if (length <= ALWAYS_BOUNDED) return null;
   let depth = 0;
   let part = 0;
   // Bytes of `embed`, each multiplied by the levels around it.

@@ -1,4 +1,5 @@
 const BACKSLASH = 0x5c;
+const HEX_PREFIX = '\\x';
 
 /**
  * Bytes from the text of a `bytea`, in either form of `bytea_output`: `\x` and digits, or ASCII characters with `\\` and
@@ -6,7 +7,7 @@ const BACKSLASH = 0x5c;
  * pooler. A text in the second form never begins with `\x`: its backslashes stand before digits or another backslash.
  */
 export function readBytea(text: string): Buffer {
-  return text.startsWith(String.raw`\x`) ? Buffer.from(text.slice(2), 'hex') : readEscaped(text);
+  return text.startsWith(HEX_PREFIX) ? Buffer.from(text.slice(2), 'hex') : readEscaped(text);
 }
 
 function readEscaped(text: string): Buffer {
