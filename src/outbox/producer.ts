@@ -114,7 +114,7 @@ export class Producer<Tx> {
       const asking = this.#deps.sameDatabase?.check(tx) ?? null;
       if (asking !== null) await asking;
       // Last, so that nothing is awaited between this and the row.
-      if (this.#deps.adapter.status(tx) !== 'open') await this.#refuseOutside(tx);
+      if (!this.#isOpen(tx)) await this.#refuseOutside(tx);
     }
     const answers = await this.#deps.writer.write(tx, tasks);
     return tasks.map((task, index) => readAnswer(task, answers[index] as WriteAnswer));
@@ -220,10 +220,16 @@ export class Producer<Tx> {
     this.#deps.log.warn({}, message);
   }
 
+  /** The library knows it by itself, and it cannot have changed since. */
+  #isOpen(tx: Tx): boolean {
+    const { adapter } = this.#deps;
+    return adapter.askStatus === undefined && adapter.status(tx) === 'open';
+  }
+
   async #findStatus(tx: Tx): Promise<Exclude<TransactionStatus, 'unknown'>> {
     const { adapter, writer } = this.#deps;
     const known = adapter.status(tx);
-    if (isCertain(known)) return known;
+    if (isCertain(known) && (known !== 'open' || adapter.askStatus === undefined)) return known;
     const asked = await adapter.askStatus?.(tx);
     if (asked !== undefined && isCertain(asked)) return asked;
     return (await writer.isInTransaction(tx)) ? 'open' : 'none';

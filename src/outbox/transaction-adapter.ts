@@ -31,7 +31,10 @@ export interface TransactionAdapter<Tx> {
   transaction<T>(fn: (tx: Tx) => Promise<T>, leave?: (tx: Tx) => Promise<void>): Promise<T>;
   /** What the library knows by itself. For `unknown` a `send` asks the server, which costs round trips. */
   status(tx: Tx): TransactionStatus;
-  /** Asks the server in a way of the library that is shorter than our own two statements. */
+  /**
+   * Asks the server in a way of the library that is shorter than our own two statements. A library that has it is asked
+   * before every write: its `open` is what was true at its last answer.
+   */
   askStatus?(tx: Tx): Promise<TransactionStatus>;
 }
 

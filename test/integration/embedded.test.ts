@@ -109,6 +109,12 @@ describe('an embedded database of the application', () => {
       await tx.rollback();
       await expect(outlast.send(tx, order, { id: '20' })).rejects.toMatchObject(refused);
     });
+    for (const end of ['rollback', 'commit'])
+      await db.transaction(async tx => {
+        await tx.query(end);
+        await expect(outlast.send(tx, order, { id: '20' })).rejects.toMatchObject(refused);
+        await tx.query('begin');
+      });
   });
 
   it('reports at once that a result cannot exist before the commit', async () => {

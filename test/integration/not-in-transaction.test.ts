@@ -99,13 +99,33 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
     }
   });
 
-  it('behind a ROLLBACK that was not awaited', async () => {
-    const client = await connect();
-    await client.query('BEGIN');
-    const ending = client.query('rollback');
-    await refused(outlast.send(client, nightly));
-    await ending;
-  });
+  it.each(['rollback', '/* over */ rollback', 'select 1; rollback', '-- over\ncommit'])(
+    'behind %j that was not awaited',
+    async text => {
+      const client = await connect();
+      await client.query('BEGIN');
+      const ending = client.query(text);
+      await refused(outlast.send(client, nightly));
+      await ending;
+    },
+  );
+
+  it.each(['rollback', 'commit', 'select 1; end'])(
+    'in a transaction of our own after %j, and accepts one that the caller begins after it',
+    async text => {
+      const own = createOutlast({ database: database.url });
+      onTestFinished(() => own.close());
+      const sendAfter = (...texts: string[]): Promise<unknown> =>
+        own.transaction(async tx => {
+          for (const one of texts) await tx.query(one);
+          await own.send(tx, nightly);
+          await tx.query('rollback');
+        });
+      await refused(sendAfter(text));
+      await sendAfter(text, 'begin');
+      expect(await count()).toBe(0);
+    },
+  );
 
   it('that began before a ROLLBACK and was the first one of its client', async () => {
     const client = await connect();
@@ -155,14 +175,9 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
   beforeAll(async () => {
     database = await migratedMariadb('outside');
     driver = open(database.url);
-    const config = {
-      database: 'postgres://nobody@127.0.0.1:1/none',
-      outboxes: { crm: { database: database.url } },
-      outbox: 'crm',
-    };
-    outlast = createOutlast({ ...config, adapter: driver.adapter });
+    outlast = createOutlast({ ...config(), adapter: driver.adapter });
     viaBlind = outlast.via(blind(driver.adapter));
-    own = createOutlast(config);
+    own = createOutlast(config());
   });
 
   afterAll(async () => {
@@ -170,6 +185,12 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
     await own.close();
     await driver.close();
     await database.dispose();
+  });
+
+  const config = () => ({
+    database: 'postgres://nobody@127.0.0.1:1/none',
+    outboxes: { crm: { database: database.url } },
+    outbox: 'crm',
   });
 
   const count = async (): Promise<number> =>
@@ -191,6 +212,18 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
       await refused(sender.send(driver.pool, nightly));
       await refused(sender.sendMany(driver.pool, [late.with(1), late.with(2)]));
     }
+    const lenient = createOutlast({ ...config(), adapter: driver.adapter, strict: false });
+    onTestFinished(() => lenient.close());
+    await refused(lenient.send(driver.pool, nightly));
+  });
+
+  it('behind a ROLLBACK that was not awaited', async () => {
+    const connection = await connect();
+    await connection.beginTransaction();
+    await driver.run(connection, 'select 1');
+    const ending = connection.rollback();
+    await refused(outlast.send(connection, nightly));
+    await ending;
   });
 
   it('on a connection with autocommit, and after the end of a transaction', async () => {

@@ -1,4 +1,5 @@
 import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import { mayEndTransaction } from './may-end-transaction.ts';
 import type { SqlDatabase, SqlRunner } from './sql-database.ts';
 
 /**
@@ -18,17 +19,25 @@ export function fromDatabase(
   open: () => Promise<Pick<SqlDatabase, 'transaction' | 'commitsImplicitly'>>,
   dialect = 'postgres',
 ): TransactionAdapter<SqlTransaction> {
-  const opened = new WeakMap<SqlTransaction, 'open' | 'unknown'>();
+  const opened = new WeakMap<SqlTransaction, Opened>();
   return {
     dialect,
     // Our own sessions have their limits from the start, and PGlite must have none.
     endsIdleTransactions: false,
-    execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
+    execute: async (tx, text, values) =>
+      (await (opened.get(tx)?.runner ?? tx).query(text, values)) as readonly TextRow[],
     transaction: async fn => {
       const db = await open();
       return await db.transaction(async (runner: SqlRunner) => {
-        const tx: SqlTransaction = { query: (text, values) => runner.query(text, values) };
-        opened.set(tx, db.commitsImplicitly ? 'unknown' : 'open');
+        const own: Opened = { runner, status: db.commitsImplicitly ? 'unknown' : 'open' };
+        const tx: SqlTransaction = {
+          query: (text, values) => {
+            // A caller that ends the transaction by itself: a task that is sent after that would be committed at once.
+            if (mayEndTransaction(text)) own.status = 'unknown';
+            return runner.query(text, values);
+          },
+        };
+        opened.set(tx, own);
         try {
           return await fn(tx);
         } finally {
@@ -36,6 +45,11 @@ export function fromDatabase(
         }
       });
     },
-    status: tx => opened.get(tx) ?? 'none',
+    status: tx => opened.get(tx)?.status ?? 'none',
   };
+}
+
+interface Opened {
+  readonly runner: SqlRunner;
+  status: 'open' | 'unknown';
 }

@@ -26,7 +26,7 @@ export interface MariadbPoolLike<Connection> {
 
 /**
  * Sends inside transactions of `mariadb`, on MariaDB or MySQL. A `tx` is a connection of the pool after
- * `beginTransaction()`.
+ * `beginTransaction()`. Every send asks the server first, as with `mysql2`.
  *
  * @example
  * const outlast = createOutlast({ outbox: 'crm', adapter: fromMariadb(pool) });
@@ -48,14 +48,21 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
     },
     transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: statusOf,
+    askStatus: connection => limit.answer(askStatus(connection)),
   };
 }
 
-/** Every answer of the server shows whether a transaction is open, and the driver keeps it. */
+/** Every answer of the server shows whether a transaction is open, and the driver keeps that of the last one. */
 function statusOf(connection: MariadbConnectionLike): TransactionStatus {
   if (handsOutConnections(connection)) return 'pool';
   const { info } = connection as { readonly info?: { readonly status?: unknown } | null };
   return readServerStatus(info?.status);
+}
+
+/** A ROLLBACK may be on its way, which the driver does not show: this answer comes after its answer. */
+async function askStatus(connection: MariadbConnectionLike): Promise<TransactionStatus> {
+  await connection.query({ sql: 'do 0' });
+  return statusOf(connection);
 }
 
 async function inTransaction<Connection extends MariadbConnectionLike, T>(

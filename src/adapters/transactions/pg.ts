@@ -4,6 +4,7 @@ import {
   type TransactionAdapter,
   type TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { mayEndTransaction } from '../sql/may-end-transaction.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
 import { KeptPlans } from './kept-plans.ts';
 
@@ -92,20 +93,18 @@ interface PgInternals {
   readonly _sentQueryQueue?: readonly { readonly text?: unknown }[];
 }
 
-/** The status of the last answer, unless a statement that ends the transaction is on its way already. */
+/** The status of the last answer, unless a statement that may end the transaction is on its way already. */
 function statusOf(client: PgClientLike): TransactionStatus {
   const internals = client as PgInternals;
   const reported = STATUS[internals.getTransactionStatus?.() ?? ''] ?? 'unknown';
   if (reported !== 'open') return reported;
   const { _activeQuery: active, _sentQueryQueue: sent = [], _queryQueue: queued = [] } = internals;
   if (!active && sent.length === 0 && queued.length === 0) return 'open';
-  return [active, ...sent, ...queued].some(isEnding) ? 'none' : 'open';
+  return [active, ...sent, ...queued].some(mayEnd) ? 'unknown' : 'open';
 }
 
-const ENDING = /^\s*(commit|end|abort|rollback(?!\s+(work\s+|transaction\s+)?to\b))\b/i;
-
-const isEnding = (query: { readonly text?: unknown } | null | undefined): boolean =>
-  typeof query?.text === 'string' && ENDING.test(query.text);
+const mayEnd = (query: { readonly text?: unknown } | null | undefined): boolean =>
+  typeof query?.text === 'string' && mayEndTransaction(query.text);
 
 async function inTransaction<T>(
   pool: PgPoolLike,

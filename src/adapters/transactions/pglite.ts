@@ -1,4 +1,8 @@
-import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type {
+  TextRow,
+  TransactionAdapter,
+  TransactionStatus,
+} from '../../outbox/transaction-adapter.ts';
 
 /** The part of a PGlite transaction that is used. */
 export interface PGliteTransactionLike {
@@ -36,7 +40,26 @@ export function fromPGlite<Tx extends PGliteTransactionLike>(
       if (typeof tx.rollback !== 'function') return 'none';
       return tx.closed ? 'none' : 'open';
     },
+    askStatus,
   };
+}
+
+const REFUSALS: Readonly<Record<string, TransactionStatus>> = {
+  '25P01': 'none',
+  '25P02': 'aborted',
+};
+
+/** PGlite does not notice a COMMIT or ROLLBACK that was run as a statement. A savepoint needs a transaction. */
+async function askStatus(tx: PGliteTransactionLike): Promise<TransactionStatus> {
+  try {
+    await tx.query('savepoint outlast_transaction');
+    await tx.query('release savepoint outlast_transaction');
+    return 'open';
+  } catch (error) {
+    const status = REFUSALS[(error as { readonly code?: string }).code ?? ''];
+    if (status === undefined) throw error;
+    return status;
+  }
 }
 
 /** In memory if no folder is named. */
