@@ -14,10 +14,6 @@ import { fromDatabase } from '../../src/adapters/sql/sql-transaction.ts';
 import { fromPGlite } from '../../src/adapters/transactions/pglite.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
-import type { FenceRows } from '../../src/recovery/fence-rows.ts';
-import { noFaults, type FaultPoint } from '../../src/runtime/fault-point.ts';
-import type { Fences } from '../../src/worker/effects/door.ts';
-import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import {
   migratedDatabase,
   migratedMariadb,
@@ -28,62 +24,10 @@ import { makeLedger } from '../support/memory-ledger.ts';
 import { DRIVERS, type Driver } from '../support/mysql-drivers.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
-import { describeSeparateDoor, type SeparateDoorFixture } from './separate-door.ts';
-import { describeEffectDoor } from './effect-door.ts';
 import type { LedgerReadsFixture } from './ledger-reads.ts';
-
-type Ask = (sql: string) => Promise<readonly Readonly<Record<string, unknown>>[]>;
-
-interface SeparateParts<Tx> {
-  readonly adapter: TransactionAdapter<Tx>;
-  readonly fences: Fences<Tx>;
-  readonly rows: FenceRows;
-  readonly ledger: LedgerReadsFixture;
-  /** Runs on its own connection; parameters are in the text. */
-  readonly ask: Ask;
-  readonly conflict: object;
-  readonly canInterleave?: false;
-}
-
-/** A door whose ledger is one store and whose effects are in another. */
-async function separateDoor<Tx>(parts: SeparateParts<Tx>): Promise<SeparateDoorFixture<Tx>> {
-  const { adapter, fences, rows, ledger: store, ask, conflict } = parts;
-  const { ledger } = store;
-  const doorWith = (faultPoint: FaultPoint) => new EffectOnceDoor({ fences, ledger, faultPoint });
-  const isMysql = adapter.dialect === 'mysql';
-  return {
-    ...store,
-    rows,
-    door: doorWith(noFaults),
-    doorWith,
-    canInterleave: parts.canInterleave ?? true,
-    conflict: () => Object.assign(new Error('try again'), conflict),
-    write: async (tx, key) => {
-      await adapter.execute(tx, `insert into effect values ('${key}')`, []);
-    },
-    count: async key => (await ask(`select 1 as one from effect where name = '${key}'`)).length,
-    kept: async id => {
-      const [fence] = await ask(`select epoch from outlast_fence where task_id = '${id}'`);
-      const steps = await ask(`select step from outlast_effect where task_id = '${id}'`);
-      return { epoch: fence ? Number(fence['epoch']) : null, steps: steps.length };
-    },
-    age: async ms => {
-      const by = isMysql ? `interval ${ms * 1_000} microsecond` : `interval '${ms} milliseconds'`;
-      const shift = (column: string): string => `${column} = ${column} - ${by}`;
-      await ask(`update outlast_fence set ${shift('look_at')}, ${shift('updated_at')}`);
-      await ask(`update outlast_effect set ${shift('ends_at')}, ${shift('created_at')}`);
-    },
-  };
-}
-
-function suites<Tx>(name: string, make: () => Promise<SeparateParts<Tx>>): void {
-  const fixture = async (): Promise<SeparateDoorFixture<Tx>> => await separateDoor(await make());
-  describeEffectDoor(name, fixture);
-  describeSeparateDoor(name, fixture);
-}
+import { describeDoors, EFFECT, type SeparateParts } from './separate-parts.ts';
 
 const redis = (): Promise<LedgerReadsFixture> => openTestLedger(redisUrl());
-const EFFECT = 'create table effect (name varchar(200) not null)';
 
 describe('PostgreSQL', () => {
   let database: MigratedDatabase;
@@ -108,8 +52,11 @@ describe('PostgreSQL', () => {
     ask: sql => db.query(sql),
     conflict: { code: '40001' },
   });
-  suites('fromPg, ledger in Redis', async () => await on(fromPg(database.pool), await redis()));
-  suites(
+  describeDoors(
+    'fromPg, ledger in Redis',
+    async () => await on(fromPg(database.pool), await redis()),
+  );
+  describeDoors(
     'fromDatabase, ledger in memory',
     async () =>
       await on(
@@ -127,7 +74,7 @@ describe('PGlite', () => {
     await db.query(EFFECT);
   });
   afterAll(() => db.close());
-  suites('fromPGlite, ledger in memory', async () => {
+  describeDoors('fromPGlite, ledger in memory', async () => {
     const adapter = fromPGlite(db.pglite);
     return {
       adapter,
@@ -167,13 +114,13 @@ describe('MariaDB', () => {
     conflict: { errno: 1213 },
   });
   for (const [name, open] of Object.entries(DRIVERS)) {
-    suites(`${name}, ledger in Redis`, async () => {
+    describeDoors(`${name}, ledger in Redis`, async () => {
       const driver = open(database.url);
       drivers.push(driver);
       return on(driver.adapter, await redis());
     });
   }
-  suites('fromDatabase, ledger in memory', async () =>
+  describeDoors('fromDatabase, ledger in memory', async () =>
     on(
       fromDatabase(async () => db, 'mysql'),
       await makeLedger(),

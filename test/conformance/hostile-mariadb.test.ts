@@ -1,18 +1,26 @@
 import { createConnection, createPool, type Pool } from 'mysql2/promise';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { migrate } from '../../src/adapters/mysql/migrate.ts';
+import { MysqlCheckpointStore } from '../../src/adapters/mysql/mysql-checkpoint-store.ts';
 import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
+import { MysqlFenceRows } from '../../src/adapters/mysql/mysql-fence-rows.ts';
+import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
 import { MysqlGenerationStore } from '../../src/adapters/mysql/mysql-generation-store.ts';
 import { fromMysql2 } from '../../src/adapters/transactions/mysql2.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
+import { makeLedger } from '../support/memory-ledger.ts';
+import { DRIVERS, type Driver } from '../support/mysql-drivers.ts';
 import { mariadbUrl, withMariadb, type TestDatabase } from '../support/servers.ts';
+import { describeCheckpointStore } from './checkpoint-store.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { mysqlOutbox } from './mysql-fixtures.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
+import { describeDoors, EFFECT } from './separate-parts.ts';
 
 /** Settings that a server applies to every session of a user without admin rights; other tests connect as root. */
 const HOSTILE = [
@@ -34,6 +42,7 @@ let server: TestDatabase;
 let user: string;
 let db: MysqlDatabase;
 let pool: Pool;
+const drivers: Driver[] = [];
 
 async function asRoot(...statements: string[]): Promise<void> {
   const root = await createConnection(mariadbUrl());
@@ -55,11 +64,13 @@ beforeAll(async () => {
   url.username = user;
   db = await MysqlDatabase.open({ url: url.href, poolSize: 5, queryTimeoutMs: 30_000 });
   await migrate(db);
+  await db.query(EFFECT);
   // As an application connects: the driver asks for a character set, and the server overrides it.
   pool = createPool(url.href);
 });
 
 afterAll(async () => {
+  for (const driver of drivers) await driver.close();
   await db.close();
   await pool.end();
   await asRoot(`set global init_connect = ''`, `drop user ${user}@'%'`);
@@ -109,5 +120,20 @@ const NAME = 'MariaDB with hostile settings';
 
 describeOutboxStore(NAME, () => mysqlOutbox(db));
 describeOutboxReceipts(NAME, () => mysqlOutbox(db));
+describeOutboxOrdering(NAME, () => mysqlOutbox(db));
 describeOutboxReads(NAME, () => mysqlOutbox(db));
 describeGenerationStore(NAME, () => new MysqlGenerationStore(db));
+describeCheckpointStore(NAME, () => new MysqlCheckpointStore(db));
+for (const [name, open] of Object.entries(DRIVERS))
+  describeDoors(`${NAME}, ${name}`, async () => {
+    const driver = open(server.url.replace('root', user));
+    drivers.push(driver);
+    return {
+      adapter: driver.adapter,
+      fences: new MysqlFences(driver.adapter),
+      rows: new MysqlFenceRows(db),
+      ledger: await makeLedger(),
+      ask: sql => db.query(sql),
+      conflict: { errno: 1213 },
+    };
+  });

@@ -3,12 +3,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresCheckpointStore } from '../../src/adapters/postgres/postgres-checkpoint-store.ts';
+import { PostgresFenceRows } from '../../src/adapters/postgres/postgres-fence-rows.ts';
+import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
+import { makeLedger } from '../support/memory-ledger.ts';
 import { startPgbouncer, type OwnPgbouncer } from '../support/pgbouncer.ts';
 import { withDatabase, type TestDatabase } from '../support/servers.ts';
 import { describeAdmission } from './admission.ts';
@@ -18,10 +21,12 @@ import { describeGenerationStore } from './generation-store.ts';
 import { describeIdempotency } from './idempotency.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
+import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
+import { describeDoors, EFFECT } from './separate-parts.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 
 /**
@@ -41,6 +46,7 @@ const HOSTILE: Readonly<Record<string, string>> = {
   join_collapse_limit: '1',
   quote_all_identifiers: 'on',
   row_security: 'off',
+  search_path: `'Another schema', public, pg_catalog`,
   standard_conforming_strings: 'off',
   timezone: `'Asia/Kathmandu'`,
   transform_null_equals: 'on',
@@ -55,12 +61,14 @@ beforeAll(async () => {
   server = await withDatabase('hostile');
   const name = new URL(server.url).pathname.slice(1);
   const admin = new Pool({ connectionString: server.url, max: 1 });
+  await admin.query('create schema "Another schema"');
   for (const [setting, value] of Object.entries(HOSTILE))
     await admin.query(`alter database "${name}" set ${setting} = ${value}`);
   await admin.end();
   pooler = await startPgbouncer(server.url, 5);
   db = await PgDatabase.open({ url: pooler.url, poolSize: 5, queryTimeoutMs: 30_000 });
   await migrate(db);
+  await db.query(EFFECT);
   pool = new Pool({ connectionString: pooler.url });
 });
 
@@ -74,7 +82,7 @@ afterAll(async () => {
 const fixtures = sqlFixtures(() => db);
 
 it('our own sessions have the hostile settings too', async () => {
-  const names = Object.keys(HOSTILE).filter(name => name !== 'datestyle');
+  const names = Object.keys(HOSTILE).filter(name => !['datestyle', 'search_path'].includes(name));
   const rows = await db.query(
     'select name, current_setting(name) as value from unnest($1::text[]) as n(name)',
     [names],
@@ -133,6 +141,7 @@ const NAME = 'PostgreSQL with hostile settings';
 describeLedger(NAME, () => fixtures.outbox(true));
 describeOutboxStore(NAME, () => fixtures.outbox(true));
 describeOutboxReceipts(NAME, () => fixtures.outbox(false));
+describeOutboxOrdering(NAME, () => fixtures.outbox(false));
 describeOutboxReads(NAME, () => fixtures.outbox(false));
 describeLedgerReads(NAME, () => fixtures.ledger());
 describeAdmission(NAME, () => fixtures.admission());
@@ -141,3 +150,14 @@ describeEffectDoor(NAME, () => fixtures.door(true));
 describeCheckpointStore(NAME, () => new PostgresCheckpointStore(db));
 describeGenerationStore(NAME, () => new PostgresGenerationStore(db));
 describeIdempotency(NAME, () => fixtures.keys());
+describeDoors(`${NAME}, fromPg`, async () => {
+  const adapter = fromPg(pool);
+  return {
+    adapter,
+    fences: new PostgresFences(adapter),
+    rows: new PostgresFenceRows(db),
+    ledger: await makeLedger(),
+    ask: sql => db.query(sql),
+    conflict: { code: '40001' },
+  };
+});

@@ -113,7 +113,7 @@ export function sqlFixtures(db: () => PostgresDatabase): {
 } {
   return {
     door: async canInterleave => {
-      await db().query('create table if not exists effect (key text not null)');
+      await db().query('create table if not exists effect (name varchar(200) not null)');
       return {
         ...(await sqlFixtures(db).outbox(true)),
         door: new EffectOnceDoor({
@@ -122,7 +122,8 @@ export function sqlFixtures(db: () => PostgresDatabase): {
           faultPoint: noFaults,
         }),
         write: async (tx, key) => void (await tx.query('insert into effect values ($1)', [key])),
-        count: async key => (await db().query('select 1 from effect where key = $1', [key])).length,
+        count: async key =>
+          (await db().query('select 1 from effect where name = $1', [key])).length,
         canInterleave,
       };
     },

@@ -64,6 +64,15 @@ describe('a PGlite database', () => {
     expect(row?.['text']).toStrictEqual(Uint8Array.of(0, 255));
   });
 
+  it('reads a bytea in both formats of bytea_output', async () => {
+    const bytes = Uint8Array.from({ length: 256 }, (_, i) => i);
+    const read = await db.transaction(async tx => {
+      await tx.query('set local bytea_output = escape');
+      return await tx.query('select $1::bytea as bytes', [bytes]);
+    });
+    expect(read[0]?.['bytes']).toStrictEqual(bytes);
+  });
+
   it('takes arrays of text and bytea with nulls through unnest', async () => {
     const texts = ['plain', null, 'a"b\\c,{d} NULL', ''];
     const bytes = [Uint8Array.of(0, 255), Buffer.from('x'), null, new Uint8Array()];
