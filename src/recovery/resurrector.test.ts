@@ -26,6 +26,7 @@ function setup(destinations?: Destinations) {
   const connection = memory.connect();
   const published: { readonly queue: string; readonly messages: number }[] = [];
   const broker: Broker = Object.assign(Object.create(connection) as typeof connection, {
+    silentMs: () => 0,
     publish: (messages: Parameters<Broker['publish']>[0]) => {
       const queue = messages[0]?.queue ?? '';
       published.push({ queue, messages: messages.length });
@@ -190,5 +191,15 @@ describe('a queue that never confirms', () => {
     await time.runUntil(10_000);
     expect(left()).not.toContain('good');
     expect(left()).toHaveLength(50);
+  });
+
+  it('keeps its own refused tasks in the ledger, and others go back to their queues', async () => {
+    const { time, ledger, run } = setup();
+    const [stuck, open] = ['stuck', 'open'].map(queue => makeEnvelope({ queue }));
+    const refused = [stuck, open].flatMap(envelope => envelope ?? []);
+    await ledger.park(refused.map(envelope => ({ envelope, delayMs: 0, refusedBy: 'w' })));
+    void run();
+    await time.runUntil(20_000);
+    expect(refused.map(({ id }) => ledger.state.records.has(id))).toEqual([true, false]);
   });
 });

@@ -116,4 +116,21 @@ describe('a database that was copied from another server', () => {
     const waiting = await one.driver.running();
     expect(waiting.task.epoch).toBe([...epochs][0]);
   });
+
+  it('begins tasks that were set aside above all earlier epochs as well', async () => {
+    const database = await migratedDatabase('failover');
+    onTestFinished(() => database.dispose());
+    const { driver } = await open(database.url);
+    const { worker } = await driver.open();
+    const [queue, name] = [unique('queue'), unique('task')];
+    await driver.put(makeEnvelope({ queue, name }));
+    const asked = { queues: [queue], limit: 4, isFirst: true };
+    // From here on this ledger looks for tasks that were set aside before it looks for others.
+    const before = await driver.begin(worker, { ...asked, runnable: { [unique('other')]: 1 } });
+    expect(before.refused).toHaveLength(1);
+    await driver.begin(worker, { ...asked, runnable: { [unique('other')]: 1 } });
+    await database.pool.query(`update outlast_generation set shown = 'another server'`);
+    const { begun } = await driver.begin(worker, { ...asked, runnable: { [name]: 1 } });
+    expect(begun.map(({ epoch }) => epoch > 2 ** 20)).toEqual([true]);
+  });
 });

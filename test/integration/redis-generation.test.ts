@@ -9,6 +9,7 @@ import { withRedis } from '../support/redis-broker.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisWithLateReplica, redisWithTornFile } from '../support/redis-loss.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 
 const root = 'outlast:generation:';
 
@@ -93,6 +94,43 @@ describe('a primary that becomes a replica and a primary again', () => {
     await tell(server, 'replicaof', 'no', 'one');
     const again = await driver.begin(worker, { messages: [envelope] });
     expect(again.begun[0]?.epoch).toBeGreaterThan(begun[0]?.epoch ?? Infinity);
+  });
+});
+
+describe('a primary that was replaced and is still up', () => {
+  it('gives out higher epochs than its replacement to a worker that is led back to it', async () => {
+    const server = await own();
+    const replica = await own(['--replicaof', '127.0.0.1', String(server.port)]);
+    const tell = (...words: readonly [string, ...string[]]): Promise<unknown> =>
+      withRedis(replica.url, redis => redis.command(...words));
+    await until(async () => /master_link_status:up/.test(String(await tell('info'))));
+    const proxy = await TcpProxy.to(server.url);
+    onTestFinished(() => proxy.close());
+    const generations = new MemoryGenerationStore();
+    const [one, two] = [
+      await open(proxy.url(server.url), generations),
+      await open(proxy.url(server.url), generations),
+    ];
+    const [{ worker }, { worker: other }] = [await one.open(), await two.open()];
+    for (const [driver, as] of [[one, worker] as const, [two, other] as const])
+      await driver.begin(as, { messages: [makeEnvelope()] });
+    // The replica has all of it.
+    await until(() =>
+      withRedis(server.url, async redis => {
+        await redis.command('set', 'mark', '1');
+        return (await redis.command('wait', 1, 1_000)) === 1;
+      }),
+    );
+    await tell('replicaof', 'no', 'one');
+    const envelope = makeEnvelope();
+    proxy.redirect(replica.url);
+    proxy.cut();
+    const there = await insist(() => two.begin(other, { messages: [envelope] }));
+    // The first worker has seen nothing of the replacement.
+    proxy.redirect(server.url);
+    proxy.cut();
+    const here = await insist(() => one.begin(worker, { messages: [envelope] }));
+    expect(here.begun[0]?.epoch).toBeGreaterThan(there.begun[0]?.epoch ?? Infinity);
   });
 });
 
