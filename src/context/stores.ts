@@ -12,7 +12,7 @@ import type { ControlStore } from '../ledger/control-store.ts';
 import type { Evacuation } from '../ledger/evacuation.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
-import type { TierStore } from '../ledger/tier-store.ts';
+import type { TierMemory } from '../ledger/tier-store.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
@@ -45,7 +45,7 @@ export interface Stores {
   /** The way out of the ledger. */
   readonly evacuation: Evacuation;
   /** Null: a database that keeps no memory of tiers. */
-  readonly tiers: TierStore | null;
+  readonly tiers: TierMemory | null;
 }
 
 /** What a tier consists of, opened. Null: that part is in the database; a ledger elsewhere has its broker elsewhere, too. */

@@ -1,7 +1,7 @@
 import { ok, problem, type Check } from '../telemetry/checkup.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
-import type { LeftBehind, ServedStore, TierStore } from '../ledger/tier-store.ts';
+import type { LeftBehind, ServedStore, TierMemory } from '../ledger/tier-store.ts';
 import type { Context } from './context.ts';
 
 type TierConfig = Pick<ResolvedConfig, 'broker' | 'ledger'>;
@@ -24,7 +24,7 @@ function addressOf(url: string): string {
 
 /** What is, or may be, left in stores that are not configured any more, as sentences. */
 export async function leftBehind(
-  tiers: TierStore | null,
+  tiers: TierMemory | null,
   config: TierConfig,
 ): Promise<readonly string[]> {
   if (tiers === null) return [];
@@ -51,7 +51,7 @@ const ADVICE =
   'Move it: npx outlast move --from-broker URL --from-ledger URL, with what the configuration said before.';
 
 /** For a doctor. */
-export async function checkTiers(tiers: TierStore, config: TierConfig): Promise<Check> {
+export async function checkTiers(tiers: TierMemory, config: TierConfig): Promise<Check> {
   const left = await leftBehind(tiers, config);
   if (left.length === 0) return ok('tiers', 'nothing is left in a store that is not configured');
   return problem('tiers', left.join('; '), ADVICE, { stores: left });

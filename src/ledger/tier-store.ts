@@ -17,8 +17,8 @@ export interface LeftBehind {
   readonly chords: number;
 }
 
-/** A database's record of the tiers it has served in, and the way into its outbox for tasks of another tier. */
-export interface TierStore {
+/** A database's record of the tiers it has served in. */
+export interface TierMemory {
   note(stores: readonly ServedStore[]): Promise<void>;
   /** Every store that has served, and was not forgotten since. */
   served(): Promise<readonly ServedStore[]>;
@@ -26,8 +26,15 @@ export interface TierStore {
   forget(store: ServedStore): Promise<void>;
   /** What the ledger in this database has, whether it is the ledger now or not. */
   left(): Promise<LeftBehind>;
+}
+
+/** Also the way into its outbox for tasks of another tier. */
+export interface TierStore extends TierMemory {
   /** Into the outbox, dead ones among its dead letters; each once per move, however often the move is repeated. */
   moveIn(tasks: readonly EvacuatedTask[]): Promise<void>;
   /** The move is complete: from now on the same ids may come again. */
   endMove(): Promise<void>;
 }
+
+/** False: its outbox takes no tasks of another tier. */
+export const takesTasks = (tiers: TierMemory): tiers is TierStore => 'moveIn' in tiers;

@@ -20,7 +20,7 @@ afterAll(async () => {
 });
 
 describe('a tier beside MariaDB that is left', () => {
-  it('is drained by workers of the old configuration, as no move can do it, and nothing is lost or run twice', async () => {
+  it('is reported until workers of the old configuration have drained it, as no move can do it, and nothing is lost or run twice', async () => {
     const queue = unique('drain');
     const job = task(unique('drain.job'), { queue, input: unchecked<number>() });
     const project = new CliProject({}, { OUTLAST_DATABASE_URL: database.url });
@@ -52,7 +52,23 @@ describe('a tier beside MariaDB that is left', () => {
     // Senders and relays have the new configuration.
     await after.outlast.transaction(tx => after.outlast.send(tx, job, 4));
     const env = { OUTLAST_BROKER_URL: next.url };
-    const moved = await project.runWith(env, 'move', '--from-broker', old.url, '--json');
+    const left = async () => {
+      const stats = await project.runWith(env, 'stats', '--json');
+      const doctor = await project.runWith(env, 'doctor', '--json');
+      const { checks } = json<{ checks: { name: string; status: string }[] }>(doctor.stdout);
+      const { status } = checks.find(({ name }) => name === 'tiers') ?? {};
+      return { left: json<{ left_behind: string[] }>(stats.stdout).left_behind, status };
+    };
+    const told = ['broker', 'ledger'].map(
+      role => expect.stringContaining(`${old.url} was the ${role}`) as string,
+    );
+    expect(await left()).toEqual({ left: told, status: 'problem' });
+    const relay = project.start(['relay'], env);
+    await relay.says(`left in a store that is not configured: ${old.url} was the broker`);
+    expect(await relay.stop()).toMatchObject({ code: 0 });
+    const move = () =>
+      project.runWith(env, 'move', '--from-broker', old.url, '--queues', queue, '--json');
+    const moved = await move();
     expect(moved.code).toBe(2);
     expect(json<JsonError>(moved.stderr).error.code).toBe('ERR_CONFIG_TIER');
     // Workers of the old one end what is left there.
@@ -72,5 +88,7 @@ describe('a tier beside MariaDB that is left', () => {
     await until(async () => ran.length === 4);
     expect(ran.slice(3)).toEqual([4]);
     expect((await before.admin.deadLetters.list()).items).toEqual([]);
+    expect((await move()).code).toBe(0);
+    expect(await left()).toEqual({ left: [], status: 'ok' });
   });
 });

@@ -12,6 +12,7 @@ import { resolveConfig } from '../../src/config/config.ts';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { openContext } from '../../src/context/context.ts';
 import { checkTiers } from '../../src/context/tier-memory.ts';
+import { takesTasks } from '../../src/ledger/tier-store.ts';
 import type { Stores } from '../../src/context/stores.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
 import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
@@ -193,7 +194,7 @@ describe('a tier change', () => {
     const queue = unique('queue');
     const stores = await open(tierOf());
     const { ledger, ledgerReads: reads, evacuation, tiers } = stores;
-    if (tiers === null) throw new Error('PostgreSQL remembers tiers');
+    if (tiers === null || !takesTasks(tiers)) throw new Error('PostgreSQL takes tasks');
     const envelopes = makeEnvelopes(5, { queue });
     await ledger.park(envelopes.map((envelope, n) => ({ envelope, delayMs: n * 1_000 })));
     const dying: MoveParts['tiers'] = {
@@ -254,9 +255,38 @@ describe('a tier change', () => {
     },
   );
 
+  it('is reported in the log of a worker that starts', async () => {
+    const queue = unique('queue');
+    const project = new CliProject({
+      'outlast.config.mjs': `export default { tasks: ['./handlers.mjs'], worker: { queues: ['${queue}'] } };`,
+      'handlers.mjs': `
+        import { createOutlast, task } from 'outlast';
+        import config from './outlast.config.mjs';
+        const outlast = createOutlast(config);
+        export const job = outlast.handler(task('tiers.job'), () => undefined);`,
+    });
+    onTestFinished(() => project.dispose());
+    await database.pool.query('delete from outlast_tier');
+    const outlast = createOutlast({ database: database.url });
+    onTestFinished(() => outlast.close());
+    const { id } = await outlast.push(task('tiers.job', { queue }));
+    onTestFinished(async () => {
+      await database.pool.query('delete from outlast_task where id = $1', [id]);
+      await database.pool.query('delete from outlast_tier');
+    });
+    const start = async (tier: Tier, said: string): Promise<void> => {
+      const given = Object.entries(environment(tier)).filter(([, value]) => value !== undefined);
+      const worker = project.start(['worker'], Object.fromEntries(given) as Record<string, string>);
+      await worker.says(said);
+      await worker.stop();
+    };
+    await start({ broker: redis.url }, 'the ledger in the database has 1 tasks');
+    await start({}, `${redis.url} was the ledger`);
+  });
+
   it('is not moved while workers of the old ledger are alive', async () => {
     const { ledger, ledgerReads: reads, evacuation, tiers } = await open({});
-    if (tiers === null) throw new Error('PostgreSQL remembers tiers');
+    if (tiers === null || !takesTasks(tiers)) throw new Error('PostgreSQL takes tasks');
     const worker = unique('worker');
     await ledger.open({ worker, process: worker, host: 'h', pid: 1, leaseMs: 60_000 });
     const old = { broker: null, ledger, reads, evacuation };

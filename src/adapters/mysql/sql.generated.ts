@@ -89,6 +89,9 @@ export const SQL: {
   readonly settlePublished: Entry;
   readonly takeOverSendKey: Entry;
   readonly takeSendKey: Entry;
+  readonly tierForget: Entry;
+  readonly tierList: Entry;
+  readonly tierNote: Entry;
   readonly transactionCheck: Entry;
   readonly transactionMark: Entry;
   readonly withdrawLook: Entry;
@@ -627,6 +630,19 @@ where key_hash = ?`,
 values (?, ?, ?, ?, utc_timestamp(6) + interval cast(? as signed) * 1000 microsecond)
 on duplicate key update key_hash = outlast_send_key.key_hash`,
     order: [0, 1, 2, 3, 4],
+  },
+  tierForget: {
+    text: `delete from outlast_tier where role = ? and store_hash = sha2(?, 256)`,
+    order: [0, 1],
+  },
+  tierList: {
+    text: `select role, store, last_at from outlast_tier order by role, store`,
+    order: [],
+  },
+  tierNote: {
+    text: `insert into outlast_tier (role, store_hash, store, last_at) values (?, sha2(?, 256), ?, utc_timestamp(6))
+on duplicate key update last_at = values(last_at)`,
+    order: [0, 1, 1],
   },
   transactionCheck: {
     text: `release savepoint outlast_transaction`,

@@ -8,7 +8,7 @@ import type { Evacuation } from '../../ledger/evacuation.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
 import type { Ledger } from '../../ledger/ledger.ts';
-import type { TierStore } from '../../ledger/tier-store.ts';
+import type { TierMemory } from '../../ledger/tier-store.ts';
 import type { OutboxReads } from '../../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { OutboxWriter } from '../../outbox/outbox-writer.ts';
@@ -81,7 +81,7 @@ export interface OutboxDatabase {
   /** Large ones. */
   readonly checkpoints: CheckpointStore;
   /** Null: a database that keeps no memory of tiers. */
-  readonly tiers: TierStore | null;
+  readonly tiers: TierMemory | null;
   /** Null: an outbox only. */
   readonly ledger: ((options: LedgerInDatabaseOptions) => LedgerInDatabase) | null;
   /** What a doctor looks at; tables may be missing. */

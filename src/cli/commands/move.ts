@@ -1,6 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
 import { openContext, type Context } from '../../context/context.ts';
-import { moveTier, type MoveReport } from '../../admin/move-tier.ts';
+import { moveTier, type MoveParts, type MoveReport } from '../../admin/move-tier.ts';
+import { takesTasks, type TierMemory } from '../../ledger/tier-store.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { readContext, withContext, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
@@ -45,7 +46,7 @@ async function move(command: CommandContext, options: Options): Promise<MoveRepo
   return await withContext(old, async () => {
     const stores = await old.stores();
     const { tiers } = stores;
-    if (tiers === null) throw onMysql();
+    if (tiers === null) throw takesNone();
     return await moveTier({
       old: {
         broker: leavesBroker && before.broker !== null ? stores.broker : null,
@@ -53,7 +54,8 @@ async function move(command: CommandContext, options: Options): Promise<MoveRepo
         reads: stores.ledgerReads,
         evacuation: leavesLedger ? stores.evacuation : null,
       },
-      tiers,
+      // What is empty can be left behind anywhere.
+      tiers: takesTasks(tiers) ? tiers : refusing(tiers),
       queues: options.queues?.split(',') ?? Object.keys(before.worker.queues),
       leaving: [...(leavesBroker ? [oldBroker] : []), ...(leavesLedger ? [oldLedger] : [])],
       clock: systemClock,
@@ -89,10 +91,19 @@ function nothingToMove(): Error {
   });
 }
 
-function onMysql(): Error {
+/** Takes nothing: the move fails with the first task, and leaves that where it is. */
+function refusing(tiers: TierMemory): MoveParts['tiers'] {
+  return {
+    moveIn: () => Promise.reject(takesNone()),
+    endMove: () => Promise.resolve(),
+    forget: store => tiers.forget(store),
+  };
+}
+
+function takesNone(): Error {
   return outlastError('ERR_CONFIG_TIER', {
     message: 'tasks cannot be moved through an outbox in MySQL or MariaDB',
-    hint: 'Run workers with the previous configuration until `outlast stats` shows that nothing waits.',
+    hint: 'Run workers with the previous configuration until `outlast stats` shows that nothing waits; then repeat this.',
     fields: { option: 'database' },
   });
 }
