@@ -5,7 +5,8 @@ import { expect, it, onTestFinished } from 'vitest';
 import { openIsolate } from '../../dist/process/isolate/open-isolate.js';
 import { systemClock } from '../../src/runtime/clock.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
-import { until } from '../support/database.ts';
+import { CliProject } from '../support/cli-project.ts';
+import { migratedDatabase, until } from '../support/database.ts';
 import { isAlive } from './isolates-kit.ts';
 
 /** Writes the process that is to be killed afterwards, and never comes to an end. */
@@ -54,4 +55,23 @@ it.each([
     message: expect.stringContaining('has not loaded them within 60 s') as string,
   });
   if (mode === 'process') expect(isAlive(pid)).toBe(false);
+});
+
+it('a worker process whose module waits while it loads ends with its supervisor', async () => {
+  const database = await migratedDatabase('loading');
+  onTestFinished(() => database.dispose());
+  const project = new CliProject(
+    {
+      'outlast.config.mjs': `export default { tasks: ['./handlers.mjs'] };`,
+      'handlers.mjs': `process.env.LOADING_FILE = 'started';${ENDLESS.waits}`,
+    },
+    { OUTLAST_DATABASE_URL: database.url },
+  );
+  onTestFinished(() => project.dispose());
+  const started = join(project.folder, 'started');
+  const supervisor = project.start(['worker', '--processes', '1']);
+  const pid = await until(async () => existsSync(started) && Number(readFileSync(started, 'utf8')));
+  onTestFinished(() => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
+  supervisor.signal('SIGKILL');
+  await until(async () => !isAlive(pid));
 });
