@@ -25,10 +25,15 @@ const forceStop = new AbortController();
 process.on('message', (message: ToChild) => {
   (message === 'drain' ? stop : retire).abort();
 });
-// A supervisor that exits in the middle of a drain got a second signal: runs are given back now.
-process.on('disconnect', () => (stop.signal.aborted ? forceStop : stop).abort());
-// The supervisor may have died while this process was loading: there is no second event for that.
-if (!process.connected) stop.abort();
+let isLoaded = false;
+process.on('disconnect', () => {
+  // Modules may wait forever while they load, and there is no run to give back yet.
+  if (!isLoaded) process.exit(0);
+  // A supervisor that exits in the middle of a drain got a second signal: runs are given back now.
+  (stop.signal.aborted ? forceStop : stop).abort();
+});
+// The supervisor may have died while this file was loading: there is no second event for that.
+if (!process.connected) process.exit(0);
 // Ctrl-C reaches the whole process group; the supervisor alone decides, and sends us the order.
 process.on('SIGINT', () => undefined);
 process.on('SIGTERM', () => stop.abort());
@@ -91,6 +96,7 @@ const settings = config.worker;
 const isolates = await openIsolates({ handlers, source: () => isolated, settings, runtime }).catch(
   giveUp,
 );
+isLoaded = true;
 await send({ kind: 'loaded' });
 await context.stores();
 let lastMessage = Promise.resolve();

@@ -390,6 +390,20 @@ describe('a worker that loses its incarnation while it acknowledges a batch', ()
 });
 
 describe('messages that a worker has prefetched', () => {
+  it('are given back when its slots are taken for long, so that other workers can run them', async () => {
+    const { time, queueing, entered, publish, lengthen, finish, end } = setup('commit', 1);
+    for (let n = 0; n < 500; n++) await publish();
+    while (queueing.count().queued > 200) await time.runUntil(time.nowMs + 1);
+    lengthen();
+    const before = entered.length;
+    while (entered.length < before + 5) await time.runUntil(time.nowMs + 1);
+    expect(queueing.count().held).toBeGreaterThan(5);
+    await time.runUntil(time.nowMs + 2_000);
+    expect(queueing.count().held).toBe(5);
+    finish();
+    await end();
+  });
+
   it.each(['drains', 'retires'] as const)(
     'are given back at once when it %s, while its tasks run on, and it takes no more',
     async how => {

@@ -2,6 +2,7 @@ import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  readdirSync,
   realpathSync,
   rmSync,
   symlinkSync,
@@ -9,7 +10,7 @@ import {
 } from 'node:fs';
 import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
@@ -23,18 +24,19 @@ const APPLICATION = `
   export const handler = outlast.handler(task('bundled.task'), { mode: process.argv[2], run: () => undefined });
   if (process.argv[2]) await startWorker(outlast, { tasks: [handler] });`;
 
+/** The files that are found by path only, by what is started from them. */
+const PARTS = {
+  inline: ['heartbeat-thread.js', 'worker-child.js'],
+  thread: ['isolate-thread.js'],
+  process: ['isolate-process.js', 'orphan-watch.js'],
+};
+
 let database: MigratedDatabase;
 let folder: string;
 
 beforeAll(async () => {
   database = await migratedDatabase('bundled');
   folder = realpathSync(mkdtempSync(join(tmpdir(), 'outlast-bundled-')));
-  // What a bundler leaves: the code, without the files that are found by path only.
-  const PARTS = /(?:heartbeat-thread|worker-child|room-thread|room-process|orphan-watch)\.js$/;
-  cpSync(join(ROOT, 'dist'), join(folder, 'bundle'), {
-    recursive: true,
-    filter: file => !PARTS.test(file),
-  });
   mkdirSync(join(folder, 'node_modules'));
   for (const name of ['pg', 'lossless-json', 'hono', 'commander'])
     symlinkSync(join(ROOT, 'node_modules', name), join(folder, 'node_modules', name));
@@ -47,9 +49,16 @@ afterAll(async () => {
 });
 
 describe('a worker that was bundled', () => {
-  it.each(['inline', 'thread', 'process'])(
+  it.each(['inline', 'thread', 'process'] as const)(
     'reports the missing files and exits: %s',
     async mode => {
+      // What a bundler leaves: the code, without those files.
+      const missing = PARTS[mode];
+      cpSync(join(ROOT, 'dist'), join(folder, 'bundle'), { recursive: true });
+      const files = readdirSync(join(folder, 'bundle'), { recursive: true }).map(String);
+      const left = files.filter(file => missing.includes(basename(file)));
+      expect(left).toHaveLength(missing.length);
+      for (const file of left) rmSync(join(folder, 'bundle', file));
       const env = { ...process.env, OUTLAST_DATABASE_URL: database.url };
       const child = spawn(process.execPath, ['main.mjs', mode], { cwd: folder, env });
       onTestFinished(() => void child.kill('SIGKILL'));
@@ -58,6 +67,7 @@ describe('a worker that was bundled', () => {
       const code = await new Promise(resolve => child.once('close', resolve));
       expect(code).toBe(1);
       expect(stderr).toContain('ERR_PARTS_MISSING');
+      expect(stderr).toContain(`${missing[0]} is missing`);
       expect(stderr).toContain('--external:outlast');
     },
   );

@@ -148,20 +148,25 @@ describe('the effect-once door', () => {
     const { name, queue } = kit().names();
     const child = task(`${name}.child`, { queue });
     const parallel = task(name, { queue, result: unchecked<unknown>() });
+    const inside = gate();
     const handler = kit().outlast.handler(parallel, {
       checkpoint: unchecked<string>(),
       run: async (_, ctx) => {
         const insert = (step: string, seconds: number) =>
           ctx.transaction(
             async tx => {
-              // Longer than the time limit for the fence.
+              inside.open();
+              // Longer than our statements wait for the fence, and for any other lock.
               await tx.query('select pg_sleep($1::text::float8)', [`${seconds}`]);
               await tx.query('insert into effect values ($1, $2)', [ctx.id, step]);
             },
             { step },
           );
-        const calls = [insert('long', 6), insert('short', 0), ctx.send(child, undefined)];
-        await Promise.all([...calls, ctx.checkpoint('beside them')]);
+        const long = insert('long', 11);
+        // It holds the fence from here on.
+        await inside.opened;
+        const calls = [insert('short', 0), ctx.send(child, undefined), ctx.checkpoint('beside')];
+        await Promise.all([long, ...calls]);
         return { epoch: ctx.epoch, attempt: ctx.attempt };
       },
     });

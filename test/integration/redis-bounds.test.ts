@@ -2,7 +2,7 @@ import { beforeAll, afterAll, describe, expect, it, onTestFinished } from 'vites
 import { ids, makeEnvelopes, MINUTE, unique } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { openTestBroker, withRedis } from '../support/redis-broker.ts';
-import { openTestLedger } from '../support/redis-ledger.ts';
+import { openTestLedger, type TestLedger } from '../support/redis-ledger.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 
 let server: OwnRedis;
@@ -122,6 +122,34 @@ describe('a ledger in Redis', () => {
     for (let call = 0; call < 3; call++)
       closed.push((await driver.ledger.condemn({ kind: 'expired' })).workers.length);
     expect(closed).toEqual([500, 200, 0]);
+  });
+
+  it('brings back a bounded number of tasks at once, and the next calls the rest', async () => {
+    const driver = await openLedger();
+    const { worker } = await driver.open();
+    await driver.begin(worker, { messages: makeEnvelopes(1_200, { queue: unique('queue') }) });
+    await driver.ledger.condemn({ kind: 'worker', worker });
+    const returned: number[] = [];
+    for (let more = true; more;) {
+      const reply = await driver.ledger.reap(10_000);
+      returned.push(reply.returned.length);
+      more = reply.more;
+    }
+    expect(returned.slice(0, 3)).toEqual([500, 500, 200]);
+  });
+
+  it('forgets a bounded number of closed incarnations at once', async () => {
+    const driver = await openLedger();
+    const { connection, root } = driver.fixture as TestLedger;
+    const long = (await driver.nowMs()) - 10 * MINUTE;
+    const closed = Array.from({ length: 1_200 }, (_, n) => [long, `gone-${n}`]).flat();
+    await connection.command('zadd', `${root}closed`, ...closed);
+    const left: unknown[] = [];
+    for (let call = 0; call < 3; call++) {
+      await driver.ledger.reap(10);
+      left.push(await connection.command('zcard', `${root}closed`));
+    }
+    expect(left).toEqual([700, 200, 0]);
   });
 });
 

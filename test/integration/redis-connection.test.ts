@@ -108,6 +108,26 @@ describe('a connection to Redis', () => {
     expect(await connection.command('ping')).toEqual(Buffer.from('PONG'));
   });
 
+  it('asks the next sentinel when one does not answer, and comes back to it when it does', async () => {
+    const { port } = new URL(redisUrl());
+    const [silent, other] = [
+      await ScriptedSentinel.start(Number(port)),
+      await ScriptedSentinel.start(Number(port)),
+    ];
+    onTestFinished(() => (silent.close(), other.close()));
+    silent.hold();
+    const both = `127.0.0.1:${silent.port},127.0.0.1:${other.port}`;
+    const connection = await open(`sentinel://${both}/shop/0`);
+    const alone = await open(`sentinel://127.0.0.1:${silent.port}/shop/0`);
+    const ping = async (one: RedisConnection): Promise<unknown> =>
+      await one.command('ping').catch(() => null);
+    expect(await until(() => ping(connection))).toEqual(Buffer.from('PONG'));
+    await expect(alone.command('ping')).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    // Those who asked before have given up, and ask again.
+    silent.forget();
+    expect(await until(() => ping(alone))).toEqual(Buffer.from('PONG'));
+  });
+
   it('gives up on a server that does not answer', async () => {
     const server = await own();
     const connection = await open(server.url);

@@ -46,6 +46,11 @@ export class ScriptedSentinel {
     this.#held = null;
   }
 
+  /** Answers from now on, but not what was asked before. */
+  forget(): void {
+    this.#held = null;
+  }
+
   announce(): void {
     const word = list('message', '+switch-master', 'shop 127.0.0.1 1 127.0.0.1 2');
     for (const socket of this.#subscribers) socket.write(word);

@@ -21,6 +21,8 @@ export interface RedisConnectionOptions {
 const CONNECT_TIMEOUT_MS = 5_000;
 // A server that does not answer for this long is gone, whatever TCP reports. Blocking commands block for much less.
 const SILENCE_MS = 10_000;
+/** A sentinel that does not answer: the next one is asked, while the first caller still waits. */
+const SENTINEL_SILENCE_MS = 2_000;
 const RECONNECT = { baseMs: 50, maxMs: 2_000, jitter: 'full' } as const;
 
 /**
@@ -206,6 +208,7 @@ export class RedisConnection {
           db,
           sentinels: [...addresses],
           name: service,
+          sentinelCommandTimeout: SENTINEL_SILENCE_MS,
           // A replaced primary accepts writes until it learns of it, and they are lost: leave it at once.
           failoverDetector: true,
         });

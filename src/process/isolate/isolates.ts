@@ -36,7 +36,7 @@ export async function openIsolates(parts: IsolatesParts): Promise<IsolatePool | 
   const pool = new IsolatePool({
     runtime,
     limit: settings.maxIsolated,
-    open: mode => openIsolate(mode, spec, { log: runtime.log, hasKeys }),
+    open: mode => openIsolate(mode, spec, { log: runtime.log, clock: runtime.clock, hasKeys }),
     isWornOut: isolate => maxBytes > 0 && isolate.rssBytes > maxBytes,
   });
   try {

@@ -4,6 +4,7 @@ import { Worker as Thread } from 'node:worker_threads';
 import { envForHandlers } from '../../config/signing-env.ts';
 import { outlastError } from '../../errors/error.ts';
 import { decodeError } from '../../errors/wire-error.ts';
+import { sleep, type Clock } from '../../runtime/clock.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { writeIsolateLine } from '../../worker/isolate/isolate-log.ts';
 import type {
@@ -23,21 +24,43 @@ interface Channel {
   onEnd(end: (how: Error) => void): void;
 }
 
+export interface IsolateOpening {
+  readonly log: Logger;
+  readonly clock: Clock;
+  readonly hasKeys: boolean;
+}
+
+/** Large applications load for long on a busy machine. A module that waits for a silent server would wait forever. */
+const LOAD_TIMEOUT_MS = 60_000;
+/** A thread in native code ends only when that code returns: it is left behind. */
+const KILL_TIMEOUT_MS = 5_000;
+
 /** Starts an isolate and waits until it has loaded its handlers. */
 export async function openIsolate(
   mode: IsolateMode,
   spec: IsolateSpec,
-  { log, hasKeys }: { readonly log: Logger; readonly hasKeys: boolean },
+  { log, clock, hasKeys }: IsolateOpening,
 ): Promise<Isolate> {
   const env = envForHandlers(process.env, hasKeys);
   const channel = mode === 'thread' ? startThread(spec, env) : startProcess(spec, env);
   const isolate = new OpenIsolate(mode, channel, log);
   try {
-    await isolate.loaded;
+    if (!(await isWithin(clock, LOAD_TIMEOUT_MS, isolate.loaded))) throw loadsTooLong(mode);
     return isolate;
   } catch (error) {
-    await isolate.kill();
+    await isWithin(clock, KILL_TIMEOUT_MS, isolate.kill());
     throw error;
+  }
+}
+
+/** False: it takes longer. */
+async function isWithin(clock: Clock, ms: number, work: Promise<unknown>): Promise<boolean> {
+  const over = new AbortController();
+  const late = sleep(clock, ms, over.signal).then(() => false);
+  try {
+    return await Promise.race([work.then(() => true), late]);
+  } finally {
+    over.abort();
   }
 }
 
@@ -165,11 +188,17 @@ function startProcess(spec: IsolateSpec, env: NodeJS.ProcessEnv): Channel {
   };
 }
 
-function notLoadable(mode: IsolateMode, how: Error): Error {
+const notLoadable = (mode: IsolateMode, how: Error): Error =>
+  unloadable(`a ${mode} for handlers ended before it had loaded them: ${how.message}`, how);
+
+const loadsTooLong = (mode: IsolateMode): Error =>
+  unloadable(`a ${mode} for handlers has not loaded them within ${LOAD_TIMEOUT_MS / 1_000} s`);
+
+function unloadable(message: string, cause?: Error): Error {
   return outlastError('ERR_HANDLER_NOT_LOADABLE', {
-    message: `a ${mode} for handlers ended before it had loaded them: ${how.message}`,
+    message,
     hint: 'Look at what the modules named in `tasks` do while they load.',
     fields: { file: '' },
-    cause: how,
+    cause,
   });
 }

@@ -72,6 +72,13 @@ describe('a dead letter under a derived id, when it is retried', () => {
     expect(parked).toMatchObject([{ envelope: { id: message.id, digest: message.digest } }]);
   });
 
+  it('is due at its eta by the clock of the store, not by that of the worker', async () => {
+    const { accept, parked } = setup();
+    const early = makeEnvelope({ etaMs: systemClock.now() + 60_000 });
+    await accept(refusedOf(early));
+    expect(parked).toMatchObject([{ envelope: { etaMs: early.etaMs }, delayMs: null }]);
+  });
+
   it('is verified again, and stays a dead letter when it must not run', async () => {
     const { accept, parked } = setup();
     const strict = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 1) }]);

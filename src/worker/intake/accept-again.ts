@@ -34,7 +34,7 @@ export function acceptAgain(task: BegunTask, deps: AcceptAgainDeps): Promise<Set
 
 async function accept(
   { message, isOfLedger }: LetterBeside,
-  { ledger, reads, runtime, keyring = NO_KEYS }: AcceptAgainDeps,
+  { ledger, reads, keyring = NO_KEYS }: AcceptAgainDeps,
 ): Promise<Settlement> {
   const { id, name, queue } = message;
   const refusal = keyring.refusalOf(message);
@@ -43,9 +43,8 @@ async function accept(
     buried('ERR_DIGEST', `another task still has the id ${id}; retry when that is forgotten`);
   // Otherwise its message would be stored under the id of the letter that is about to end.
   if (isOfLedger && (await reads.inspect(id)) !== null) return stillTaken();
-  const delayMs = Math.max(0, (message.etaMs ?? 0) - runtime.clock.now());
   // If another task has the id, the ledger stores the message as a separate letter.
-  await ledger.park([{ envelope: message, delayMs }]);
+  await ledger.park([{ envelope: message, delayMs: null }]);
   if (isOfLedger) {
     const found = await reads.inspect(id);
     if (found !== null && (found.name !== name || found.queue !== queue)) return stillTaken();

@@ -9,9 +9,9 @@ interface FakeIsolate extends Isolate {
   end(): void;
 }
 
-function setup(limit: number, tasks: readonly string[] = ['a']) {
+function setup(limit: number, tasks: readonly string[] = ['a'], loaded = Promise.resolve()) {
   const isolates: FakeIsolate[] = [];
-  const open = (mode: IsolateMode): Promise<Isolate> => {
+  const open = async (mode: IsolateMode): Promise<Isolate> => {
     const number = isolates.length;
     let end = (): void => undefined;
     let isOpen = true;
@@ -39,7 +39,8 @@ function setup(limit: number, tasks: readonly string[] = ['a']) {
       end: () => end(),
     };
     isolates.push(isolate);
-    return Promise.resolve(isolate);
+    await loaded;
+    return isolate;
   };
   const worn = new Set<Isolate>();
   const pool = new IsolatePool({
@@ -102,6 +103,25 @@ describe('a pool of isolates', () => {
       const next = enter();
       pool.leave(first);
       expect((await next).number).toBe(first.number);
+    },
+  );
+
+  it.each(['signal', 'draining'] as const)(
+    'ends the wait of a run for an isolate that is still loading when its %s fires',
+    async name => {
+      let load: () => void = () => undefined;
+      const loaded = new Promise<void>(resolve => (load = resolve));
+      const { pool, isolates, enter } = setup(1, ['a'], loaded);
+      const controller = new AbortController();
+      const waiting = pool.enter('thread', { ...neverStopped(), [name]: controller.signal });
+      await Promise.resolve();
+      controller.abort();
+      expect(await waiting).toBeNull();
+      // The slot is free when it has loaded, and the next run gets it.
+      const next = enter();
+      load();
+      expect((await next).number).toBe(0);
+      expect(isolates).toHaveLength(1);
     },
   );
 

@@ -47,12 +47,22 @@ export class IsolatePool implements Isolates {
 
   async enter(mode: IsolateMode, stop: StopSignals): Promise<Isolate | null> {
     if (!(await this.#takeSlot(stop))) return null;
+    const idle = this.#takeIdle(mode);
+    if (idle) return idle;
+    const opening = this.#open(mode);
     try {
-      return this.#takeIdle(mode) ?? (await this.#open(mode));
+      const isolate = await unlessStopped(opening, stop);
+      if (isolate !== null) return isolate;
     } catch (error) {
       this.#freeSlot();
       throw error;
     }
+    // It keeps the slot until it is open: then another run may use it.
+    opening.then(
+      isolate => this.leave(isolate),
+      () => this.#freeSlot(),
+    );
+    return null;
   }
 
   leave(isolate: Isolate): void {
@@ -119,6 +129,20 @@ export class IsolatePool implements Isolates {
     if (next) next.admit();
     else this.#busy -= 1;
   }
+}
+
+/** Null: the run was stopped, or its worker drains, before that. */
+function unlessStopped<T>(work: Promise<T>, { signal, draining }: StopSignals): Promise<T | null> {
+  const signals = [signal, draining];
+  if (signals.some(({ aborted }) => aborted)) return Promise.resolve(null);
+  return new Promise((resolve, reject) => {
+    const giveUp = (): void => resolve(null);
+    for (const one of signals) one.addEventListener('abort', giveUp, { once: true });
+    const forget = (): void => {
+      for (const one of signals) one.removeEventListener('abort', giveUp);
+    };
+    work.then(resolve, reject).finally(forget);
+  });
 }
 
 function notFound(task: string, mode: IsolateMode): Error {

@@ -5,13 +5,17 @@ import { HedgedHeartbeat, type HeartbeatLink } from './hedged-heartbeat.ts';
 
 const OPEN: RenewReply = { status: 'open', runs: [] };
 
-/** Connections whose reply times the test sets; Infinity: no reply. */
+/** Connections whose opening and reply times the test sets; Infinity: never. */
 function setup() {
   const time = new VirtualTime();
   const { clock } = time;
   const links: { tookMs: number; isClosed: boolean; sent: number[] }[] = [];
   let nextMs = 5;
+  let openingMs = 0;
   const open = async (): Promise<HeartbeatLink> => {
+    if (openingMs < 0) throw new Error('no connection');
+    if (openingMs > 0)
+      await new Promise<void>(resolve => openingMs < Infinity && time.after(openingMs, resolve));
     const link = { tookMs: nextMs, isClosed: false, sent: [] as number[] };
     links.push(link);
     return {
@@ -35,7 +39,8 @@ function setup() {
     await time.runUntil(time.nowMs + 10_000);
     return await sending;
   };
-  return { time, links, beat, opensWith: (ms: number) => void (nextMs = ms) };
+  const opensIn = (ms: number): void => void (openingMs = ms);
+  return { time, links, beat, opensIn, opensWith: (ms: number) => void (nextMs = ms) };
 }
 
 describe('heartbeats', () => {
@@ -97,5 +102,33 @@ describe('heartbeats', () => {
     expect(await beat()).toBe('refused');
     expect(await beat()).toBe('refused');
     expect(links).toHaveLength(1);
+  });
+
+  it('fail after two beats when no connection can be opened, and the next one opens a new connection', async () => {
+    const { time, links, beat, opensIn } = setup();
+    opensIn(Infinity);
+    expect(await beat()).toMatch(/not answered/);
+    expect(time.nowMs).toBeLessThanOrEqual(3_000);
+    opensIn(-1);
+    expect(await beat()).toBe('no connection');
+    opensIn(0);
+    expect(typeof (await beat())).toBe('number');
+    expect(links).toHaveLength(1);
+  });
+
+  it.each([
+    ['does not open', Infinity],
+    ['cannot be opened', -1],
+    ['opens too late, and is closed then', 2_500],
+  ])('accept a late answer of the first connection while the second %s', async (_, ms) => {
+    const { time, links, beat, opensIn } = setup();
+    await beat();
+    opensIn(ms);
+    const [slow] = links;
+    if (slow) slow.tookMs = 1_000;
+    expect(typeof (await beat())).toBe('number');
+    expect(time.nowMs).toBeLessThan(1_100);
+    await time.runUntil(5_000);
+    expect(links.map(({ isClosed }) => isClosed)).toEqual(ms === 2_500 ? [false, true] : [false]);
   });
 });

@@ -19,8 +19,11 @@ export interface AnsweredBeat {
   readonly sentAt: number;
 }
 
+/** A connection, also one that is still being opened. */
+type Opening = Promise<HeartbeatLink>;
+
 interface Sent {
-  readonly link: HeartbeatLink;
+  readonly link: Opening;
   readonly answer: Promise<AnsweredBeat>;
 }
 
@@ -30,17 +33,18 @@ const LATEST_HEDGE = 0.3;
 /**
  * Beats that do not depend on one connection. A connection can die silently: what is sent vanishes, and so would every
  * further beat, for longer than a lease lasts. A beat that has no answer after a moment is sent again on a new connection.
- * The connection that answers first is kept, the other one is closed; its late replies are ignored.
+ * The connection that answers first is kept, the other one is closed; its late replies are ignored. To open a connection may
+ * take as long as to get no answer on one: it counts as part of the beat.
  */
 export class HedgedHeartbeat {
-  readonly #open: () => Promise<HeartbeatLink>;
+  readonly #open: () => Opening;
   readonly #clock: Clock;
   readonly #times: HeartbeatTimes;
-  #current: HeartbeatLink | null = null;
+  #current: Opening | null = null;
   /** How long the last reply took: the usual latency of this store is no reason for a second connection. */
   #usualMs = 0;
 
-  constructor(open: () => Promise<HeartbeatLink>, clock: Clock, times: HeartbeatTimes) {
+  constructor(open: () => Opening, clock: Clock, times: HeartbeatTimes) {
     this.#open = open;
     this.#clock = clock;
     this.#times = times;
@@ -49,12 +53,12 @@ export class HedgedHeartbeat {
   /** Renews the lease. Throws when there is no answer within two beats. */
   async renew(worker: string): Promise<AnsweredBeat> {
     const giveUp = new AbortController();
-    const first = this.#send(this.#current ?? (await this.#open()), worker);
+    const first = this.#send(this.#current ?? this.#open(), worker);
     this.#current = first.link;
     const sent = [first];
     try {
       const isEarly = await this.#isSettledWithin(first.answer, this.#hedgeMs());
-      if (!isEarly) sent.push(this.#send(await this.#open(), worker));
+      if (!isEarly) sent.push(this.#send(this.#open(), worker));
       const late = sleep(this.#clock, 2 * this.#times.beatMs, giveUp.signal).then(() => {
         throw unanswered();
       });
@@ -69,14 +73,19 @@ export class HedgedHeartbeat {
       throw error;
     } finally {
       giveUp.abort();
-      for (const { link } of sent) if (link !== this.#current) void link.close().catch(ignore);
+      for (const { link } of sent) if (link !== this.#current) closeWhenOpen(link);
     }
   }
 
-  #send(link: HeartbeatLink, worker: string): Sent {
-    const sentAt = this.#clock.monotonic();
-    const answer = link.renew(worker).then(reply => ({ reply, sentAt }));
+  #send(link: Opening, worker: string): Sent {
+    const answer = link.then(async opened => {
+      const sentAt = this.#clock.monotonic();
+      return { reply: await opened.renew(worker), sentAt };
+    });
     answer.catch(ignore);
+    link.catch(() => {
+      if (this.#current === link) this.#current = null;
+    });
     return { link, answer };
   }
 
@@ -103,7 +112,7 @@ export class HedgedHeartbeat {
 /** The first one that is answered; an error only if none is. */
 async function firstOf(
   sent: readonly Sent[],
-): Promise<{ readonly link: HeartbeatLink; readonly beat: AnsweredBeat }> {
+): Promise<{ readonly link: Opening; readonly beat: AnsweredBeat }> {
   try {
     return await Promise.any(sent.map(async ({ link, answer }) => ({ link, beat: await answer })));
   } catch (error) {
@@ -112,6 +121,10 @@ async function firstOf(
 }
 
 const ignore = (): void => undefined;
+
+function closeWhenOpen(link: Opening): void {
+  link.then(opened => opened.close()).catch(ignore);
+}
 
 function unanswered(): Error {
   return outlastError('ERR_STORE_UNAVAILABLE', {
