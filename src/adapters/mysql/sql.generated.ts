@@ -40,6 +40,7 @@ export const SQL: {
   readonly lockDeadLetter: Entry;
   readonly lockOrderingKeys: Entry;
   readonly markSent: Entry;
+  readonly openTransactions: Entry;
   readonly outboxFailing: Entry;
   readonly outboxFind: Entry;
   readonly outboxLetterCount: Entry;
@@ -308,6 +309,15 @@ set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null,
 where id in (?) and claim_token = ? and state = 'claimed'`,
     order: [2, 1, 0],
   },
+  openTransactions: {
+    text: `select concat('thread ', t.trx_mysql_thread_id, ' (transaction open for ',
+  timestampdiff(second, t.trx_started, now()), ' s): ', left(coalesce(t.trx_query, p.info, 'idle'), 100)) as blocker
+from information_schema.innodb_trx t left join information_schema.processlist p on p.id = t.trx_mysql_thread_id
+where t.trx_mysql_thread_id <> ?
+  and exists (select 1 from information_schema.processlist o where o.id = ? and o.state like 'Waiting for%lock')
+order by t.trx_started limit 5`,
+    order: [0, 0],
+  },
   outboxFailing: {
     text: `select f.name, sum(f.retries) as failures from (
   select task_name as name, retries from outlast_dead_letter
@@ -566,7 +576,7 @@ from outlast_dead_letter where task_id = ?`,
     order: [],
   },
   setUnlimited: {
-    text: `set session lock_wait_timeout = 60 /*M!100600 , max_statement_time = 0 */`,
+    text: `set session lock_wait_timeout = 1 /*M!100600 , max_statement_time = 0 */`,
     order: [],
   },
   settleDeadLock: {
