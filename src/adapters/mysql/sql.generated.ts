@@ -162,9 +162,9 @@ from outlast_migration m order by m.version limit 1000`,
   deferClaim: {
     text: `update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6),
-  available_at = utc_timestamp(6) + interval ? * 1000 microsecond
+  available_at = utc_timestamp(6) + interval elt(field(id, ?), ?) * 1000 microsecond
 where id in (?) and claim_token = ? and state = 'claimed'`,
-    order: [2, 1, 0],
+    order: [1, 2, 1, 0],
   },
   deleteDeadLetters: {
     text: `delete from outlast_dead_letter where task_id in (?)`,

@@ -818,10 +818,10 @@ group by name order by name collate "C"`,
       and l.database = (select d.oid from pg_database d where d.datname = current_database())
       and (l.classid::bigint << 32) | l.objid::bigint = $1::text::bigint
   ) then 'yes' else 'no' end as is_marked`,
-  deferClaim: `update outlast_outbox
+  deferClaim: `update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
-  available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
-where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  available_at = clock_timestamp() + ($3::bigint[])[array_position($2::bigint[], o.id)] * interval '1 millisecond'
+where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed' returning o.id::text as row`,
   doctorLedger: `select
   (select count(*) from outlast_task t where t.state = 'running' and not exists (
     select 1 from outlast_worker w where w.id = t.owner and w.state = 'open'
