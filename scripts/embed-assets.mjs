@@ -38,10 +38,17 @@ const MIGRATION_TYPE = `interface Migration {
   readonly version: number;
   readonly name: string;
   readonly breaking: boolean;
+  /** False: each statement is run by itself, and can be repeated. */
+  readonly inTransaction: boolean;
   readonly statements: readonly string[];
 }
 
 `;
+const OUTSIDE = /^-- breaking: (?:yes|no)\n-- transaction: no\n/;
+/** What a process that was killed in the middle, and its successor, may both have run. */
+const REPEATABLE =
+  /^(?:create (?:unique )?index concurrently [a-z_0-9]+ on |drop index concurrently if exists [a-z_0-9]+$|alter table [a-z_0-9]+ validate constraint [a-z_0-9]+$)/;
+
 const FILE_NAME = /^[a-z][a-z0-9]*(-[a-z0-9]+)*\.sql$/;
 const MIGRATION_NAME = /^\d{4}(-[a-z0-9]+)+\.sql$/;
 
@@ -202,7 +209,7 @@ function migrationsModule(folder, known, refusals) {
     if (reason !== null) refusals.push({ file, reason });
     const breaking = text.startsWith('-- breaking: yes');
     const statements = splitStatements(cutSql(text)).map(sql => `      ${quote(sql)},\n`);
-    const fields = `version: ${version}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}`;
+    const fields = `version: ${version}, name: '${name.replace(/\.sql$/, '')}', breaking: ${breaking}, inTransaction: ${!OUTSIDE.test(text)}`;
     return `  {\n    ${fields},\n    statements: [\n${statements.join('')}    ],\n  },\n`;
   });
   return `${HEADER}${MIGRATION_TYPE}export const MIGRATIONS: readonly [Migration, ...Migration[]] = ${block('[', entries, ']')};\n`;
@@ -219,7 +226,21 @@ function whyNotMigration(name, text, version) {
   if (!name.startsWith(number)) return `its number should be ${number}: migrations are dense`;
   if (!/^-- breaking: (yes|no)\n/.test(text)) return "the first line is not '-- breaking: yes|no'";
   if (countStatements(cutSql(text)) === 0) return 'it has no statement';
-  return null;
+  return whyNotOutside(splitStatements(cutSql(text)), OUTSIDE.test(text));
+}
+
+/**
+ * @param {readonly string[]} statements
+ * @param {boolean} isOutside
+ */
+function whyNotOutside(statements, isOutside) {
+  const odd = statements.find(sql =>
+    isOutside ? !REPEATABLE.test(sql) : /\bindex\s+concurrently\b/i.test(sql),
+  );
+  if (odd === undefined) return null;
+  return isOutside
+    ? `outside of a transaction it cannot be repeated: ${odd}`
+    : "an index is made concurrently only under a second line '-- transaction: no'";
 }
 
 /** @param {string} folder */

@@ -1,5 +1,6 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { intervalUs } from '../task/admission-rule.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { readOptions } from '../task/read-options.ts';
 import type { AdmissionStore } from './admission-store.ts';
@@ -7,11 +8,12 @@ import type { Limit, LimitBook, Subject } from './limits.ts';
 import { subjectOf } from './subject.ts';
 import { rejected, spread, STORE_KEY } from './rejected.ts';
 import { takeRates, type RateReservations, type Verdict } from './take-rates.ts';
+import { WaitingLine } from './waiting-line.ts';
 
 export interface AdmissionDeps {
   readonly store: AdmissionStore;
   readonly book: LimitBook;
-  readonly runtime: Pick<Runtime, 'random' | 'emit' | 'log'>;
+  readonly runtime: Pick<Runtime, 'clock' | 'random' | 'emit' | 'log'>;
 }
 
 /** A task that asks to come in. */
@@ -19,7 +21,12 @@ export type AdmissionRequest = Pick<Envelope, 'id' | 'name' | 'queue'> & {
   readonly subject: Subject;
   /** A permit obtained earlier; null: none. */
   readonly permit: string | null;
+  /** It was refused before, and has waited for its turn. */
+  readonly isReturning?: boolean;
 };
+
+/** One that returns and is refused by so little was only early, or late: it goes to the front again. */
+const NEAR_MS = 2_000;
 
 /** The admission request of an envelope. */
 export function admissionRequestOf(envelope: Envelope): AdmissionRequest {
@@ -37,10 +44,12 @@ export interface Admitted {
 /** Decides which tasks come in: one task that is pushed, or a batch of a relay. */
 export class Admission {
   readonly #deps: AdmissionDeps;
+  readonly #line: WaitingLine;
   #isClosed = false;
 
   constructor(deps: AdmissionDeps) {
     this.#deps = deps;
+    this.#line = new WaitingLine(deps.runtime.clock);
   }
 
   /** The rates that a task must pass. */
@@ -60,11 +69,24 @@ export class Admission {
   /** Takes the rates of many at once. */
   async enterMany(requests: readonly AdmissionRequest[]): Promise<Admitted> {
     const { verdicts, reservations } = await this.#judge(requests);
+    const firstMs = new Map<string, number>();
     const waits = requests.map((request, at) => {
       const verdict = verdicts[at] ?? null;
-      return verdict === null ? null : this.#emitRejected(request, verdict, 'relay');
+      if (verdict === null) return null;
+      const { key, waitMs } = verdict;
+      if (!firstMs.has(key)) firstMs.set(key, waitMs);
+      const isNear = waitMs - (firstMs.get(key) ?? 0) <= NEAR_MS;
+      const inLine =
+        request.isReturning === true && isNear ? waitMs : this.#lineUp(request, verdict);
+      return this.#emitRejected(request, { key, waitMs: inLine }, 'relay');
     });
     return { waits, reservations };
+  }
+
+  /** A store that is full has no line. */
+  #lineUp({ subject }: AdmissionRequest, { key, waitMs }: NonNullable<Verdict>): number {
+    const rate = this.ratesOf(subject).find(limit => limit.key === key)?.rate ?? null;
+    return rate === null ? waitMs : this.#line.join(key, waitMs, intervalUs(rate) / 1_000);
   }
 
   /** Not null: the store has no capacity for new work of any kind; how long each request is to wait. */
@@ -135,7 +157,11 @@ export class Admission {
   ): number {
     const { emit, random } = this.#deps.runtime;
     const { id, name, queue } = request;
-    const retryAfterMs = spread(verdict.waitMs, random.next());
+    // Those that wait at a relay return one by one already.
+    const isInLine = where === 'relay' && verdict.key !== STORE_KEY;
+    const retryAfterMs = isInLine
+      ? Math.ceil(verdict.waitMs)
+      : spread(verdict.waitMs, random.next());
     emit('admission:rejected', { id, name, queue, where, key: verdict.key, retryAfterMs });
     return retryAfterMs;
   }

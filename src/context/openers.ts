@@ -8,6 +8,7 @@ import type {
   EmbeddedAccess,
   LedgerInDatabase,
   LedgerInDatabaseOptions,
+  MigrateOptions,
   MigrateReport,
   OpenOptions,
   OutboxDatabase,
@@ -146,10 +147,13 @@ export const OPENERS: Openers = {
 };
 
 /** Makes or updates the tables of a database, or of an outbox alone. */
-export async function migrateTarget(target: OutboxTarget): Promise<MigrateReport> {
+export async function migrateTarget(
+  target: OutboxTarget,
+  options: MigrateOptions = {},
+): Promise<MigrateReport> {
   const database = await openDatabase(target, { embedded: 'create' });
   try {
-    return await database.migrate();
+    return await database.migrate(options);
   } finally {
     await database.close();
   }

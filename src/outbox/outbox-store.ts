@@ -28,8 +28,12 @@ export interface RelayOutbox {
   /** Deletes published rows that still carry the token. */
   settlePublished(token: string, rows: readonly string[]): Promise<number>;
   settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number>;
-  /** Gives back rows that still carry the token, due after `delayMs`; costs no retry. */
-  defer(token: string, rows: readonly string[], delayMs: number): Promise<number>;
+  /** Gives back rows that still carry the token, due after `delayMs`, or each after its own; costs no retry. */
+  defer(
+    token: string,
+    rows: readonly string[],
+    delayMs: number | readonly number[],
+  ): Promise<number>;
   /** Gives back all rows that still carry the token, due at once; costs no retry. */
   release(token: string): Promise<number>;
   /** If outbox and ledger are one database, a single statement moves due rows: no token, no re-send. Null otherwise. */

@@ -83,6 +83,7 @@ function setup(isOneDatabase: boolean, outcome: () => PublishOutcome = () => OK)
 }
 
 const RATE = { limit: 6, perMs: 6_000, burst: 2 };
+const INTERVAL_MS = 1_200;
 const limited = (n: number, options: object = {}): Envelope[] =>
   makeEnvelopes(n, {
     name: 'limited',
@@ -124,6 +125,41 @@ describe.each([
     }
     expect(outbox.rows.size).toBe(0);
     expect(published.length - before).toBe(3);
+  });
+
+  it('takes the rates of a claim in one call, and lines up what is refused behind earlier claims', async () => {
+    const { relay, store, outbox, rejected, write } = setup(isOneDatabase);
+    const take = store.take.bind(store);
+    let calls = 0;
+    store.take = async asks => {
+      calls += 1;
+      return await take(asks);
+    };
+    write(limited(32));
+    await relay.drain(forever);
+    expect(calls).toBe(1);
+    write(limited(10));
+    await relay.drain(forever);
+    const waits = rejected.map(({ retryAfterMs }) => retryAfterMs);
+    expect(waits).toEqual(Array.from({ length: 40 }, (__, at) => (at + 1) * INTERVAL_MS));
+    const due = [...outbox.rows.values()].map(({ availableMs }) => availableMs);
+    expect(new Set(due).size).toBe(40);
+  });
+
+  it('lets a row that comes a little too early try again before all that wait behind it', async () => {
+    const { relay, store, published, rejected, advance, write } = setup(isOneDatabase);
+    const rows = limited(10);
+    write(rows);
+    await relay.drain(forever);
+    advance(INTERVAL_MS);
+    // Another relay is faster.
+    await store.take([{ key: 'task:limited', rate: RATE, count: 1 }]);
+    await relay.drain(forever);
+    expect(rejected.at(-1)).toMatchObject({ id: rows[2]?.id, retryAfterMs: INTERVAL_MS });
+    advance(INTERVAL_MS);
+    await relay.drain(forever);
+    expect(published.at(-1)).toBe(rows[2]?.id);
+    expect(rejected.at(-1)).toMatchObject({ id: rows[3]?.id, retryAfterMs: INTERVAL_MS });
   });
 
   it('gives back the rate of rows that the broker refused', async () => {

@@ -35,7 +35,10 @@ export async function admitRows(
   }
   const limited = rows.filter(({ envelope }) => isLimited(envelope.options));
   if (limited.length === 0) return { rows, waiting: [], refund: noRefund };
-  const newcomers = limited.map(({ envelope }) => admissionRequestOf(envelope));
+  const newcomers = limited.map(({ envelope, isFirstClaim }) => ({
+    ...admissionRequestOf(envelope),
+    isReturning: !isFirstClaim,
+  }));
   const { waits, reservations } = await admission.enterMany(newcomers);
   const waitOf = new Map(limited.map((row, at) => [row, waits[at] ?? null]));
   const waiting = limited.flatMap(row => {
@@ -58,20 +61,4 @@ async function refund(
     if (isLimited(envelope.options))
       reservations.spare(admission.ratesOf(subjectOf(envelope, undefined)));
   await reservations.refund();
-}
-
-/** At most this many statements defer rows of one batch. */
-const GROUPS = 8;
-
-/** Rows with similar waits are deferred together: as long as the last of them. */
-export function groupWaits(waiting: readonly WaitingRow[]): readonly {
-  readonly rows: readonly OutboxRow[];
-  readonly waitMs: number;
-}[] {
-  const sorted = waiting.toSorted((a, b) => a.waitMs - b.waitMs);
-  const size = Math.max(1, Math.ceil(sorted.length / GROUPS));
-  return Array.from({ length: Math.ceil(sorted.length / size) }, (_, n) => {
-    const some = sorted.slice(n * size, (n + 1) * size);
-    return { rows: some.map(({ row }) => row), waitMs: some.at(-1)?.waitMs ?? 0 };
-  });
 }

@@ -38,6 +38,8 @@ export class Batch {
   readonly #shared: BatchShared;
   readonly #settling: Settling;
   readonly #suspects: OutboxRow[] = [];
+  /** They keep what they took from their rates. */
+  readonly #published = new Set<OutboxRow>();
   #onHalf: () => void = () => undefined;
   #onBegun: () => void = () => undefined;
   #claimEndsAt: number;
@@ -96,15 +98,33 @@ export class Batch {
     const { window } = this.#shared;
     const size = Math.min(LARGEST_SLICE, Math.ceil(window.size / 10));
     const sends: Promise<void>[] = [];
-    for (let at = 0; at < this.rows.length; at += size) {
-      const slice = this.rows.slice(at, at + size);
-      if (!(await this.#mayStart(slice.length, this.rows.length - at))) break;
+    const { rows, refund } = await this.#admit();
+    for (let at = 0; at < rows.length; at += size) {
+      const slice = rows.slice(at, at + size);
+      if (!(await this.#mayStart(slice.length, rows.length - at))) break;
       sends.push(this.#send(slice).finally(() => window.give(slice.length)));
-      if (at + size >= this.rows.length / 2) this.#onHalf();
+      if (at + size >= rows.length / 2) this.#onHalf();
     }
     this.#onHalf();
     this.#onBegun();
-    await Promise.all(sends);
+    try {
+      await Promise.all(sends);
+    } finally {
+      const unpublished = rows.filter(row => !this.#published.has(row));
+      // If this fails, the rate recovers with time.
+      if (unpublished.length > 0) await refund(unpublished).catch(() => undefined);
+    }
+  }
+
+  /** All rows at once: those that wait line up behind each other, and cost one statement. */
+  async #admit(): Promise<AdmittedRows> {
+    const admitted = await admitRows(this.rows, this.#deps.admission ?? null);
+    for (const { row, waitMs } of admitted.waiting) this.#settling.wait(row, waitMs);
+    if (admitted.waiting.length > 0) {
+      this.#shared.onProgress();
+      this.#settling.begin();
+    }
+    return admitted;
   }
 
   /**
@@ -164,25 +184,16 @@ export class Batch {
   }
 
   async #send(rows: readonly OutboxRow[]): Promise<void> {
-    const admitted = await admitRows(rows, this.#deps.admission ?? null);
-    for (const { row, waitMs } of admitted.waiting) this.#settling.wait(row, waitMs);
-    if (admitted.rows.length > 0) await this.#sendAdmitted(admitted);
-    this.#shared.onProgress();
-    this.#settling.begin();
-  }
-
-  async #sendAdmitted({ rows, refund }: AdmittedRows): Promise<void> {
     await this.#deps.runtime.faultPoint('relay.before-publish');
     const outcomes = await this.#publish(rows);
-    const unpublished: OutboxRow[] = [];
     for (const [index, row] of rows.entries()) {
       const outcome = outcomes[index] as PublishOutcome;
       if (outcome.status === 'suspect') this.#suspects.push(row);
       else this.#settle(row, outcome);
-      if (outcome.status === 'refused' || outcome.status === 'unavailable') unpublished.push(row);
+      if (outcome.status === 'confirmed' || outcome.status === 'suspect') this.#published.add(row);
     }
-    // If this fails, the rate recovers with time.
-    if (unpublished.length > 0) await refund(unpublished).catch(() => undefined);
+    this.#shared.onProgress();
+    this.#settling.begin();
   }
 
   /**

@@ -4,7 +4,7 @@ import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
 import { backoffMs, type BackoffPolicy } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
-import { groupWaits, type WaitingRow } from './admit-rows.ts';
+import type { WaitingRow } from './admit-rows.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
 
@@ -165,11 +165,11 @@ export class Settling {
   }
 
   async #deferWaiting(waiting: readonly WaitingRow[]): Promise<void> {
-    for (const { rows, waitMs } of groupWaits(waiting)) {
-      const numbers = rows.map(({ row }) => row);
-      await this.#persist(() => this.#deps.outbox.defer(this.#token, numbers, waitMs));
-      this.#written += rows.length;
-    }
+    if (waiting.length === 0) return;
+    const numbers = waiting.map(({ row }) => row.row);
+    const waits = waiting.map(({ waitMs }) => waitMs);
+    await this.#persist(() => this.#deps.outbox.defer(this.#token, numbers, waits));
+    this.#written += waiting.length;
   }
 
   /** A store that is away for a moment must not cause a second publish: the claim is ours until it ends. */

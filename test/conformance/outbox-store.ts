@@ -313,6 +313,21 @@ function settling(current: Current): void {
     expect(again.rows[0]?.retries).toBe(0);
   });
 
+  it('defers rows of one claim for different times', async () => {
+    const tasks = [makeEnvelope(), makeEnvelope(), makeEnvelope()] as const;
+    await current().write(tasks);
+    const { token, rows } = await claim(current());
+    const numbers = tasks.flatMap(task => rowsOf(rows, task));
+    const delays = [30 * MINUTE, 10 * MINUTE, 20 * MINUTE];
+    expect(await current().store.defer(token, numbers, delays)).toBe(3);
+    const order = [tasks[1], tasks[2], tasks[0]];
+    for (const task of order) {
+      expect((await claim(current())).rows).toHaveLength(0);
+      await current().advance(10.5 * MINUTE);
+      expect(taskIds((await claim(current())).rows)).toEqual([task.id]);
+    }
+  });
+
   it('accepts an owner whose claim has expired, as long as no relay has taken over', async () => {
     const task = makeEnvelope();
     await current().write([task]);

@@ -7,6 +7,7 @@ import { Client } from 'pg';
 import { OPTION_TABLE } from '../../src/config/option-table.ts';
 import { MIGRATIONS } from '../../src/adapters/postgres/migrations.generated.ts';
 import { CliProject, json, type Ended, type JsonError } from '../support/cli-project.ts';
+import { until } from '../support/database.ts';
 import { postgresUrl, withDatabase, type TestDatabase } from '../support/servers.ts';
 
 const ALL = MIGRATIONS.map(({ name }) => name);
@@ -251,6 +252,33 @@ describe('migrate', () => {
     expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
     const applied = all.flatMap(({ stdout }) => json<{ applied: string[] }>(stdout).applied);
     expect(applied).toEqual(ALL);
+  });
+
+  it('says on stderr what it waits for', async () => {
+    const { url, env } = await setup();
+    const connection = { connectionString: url };
+    const [other, observer] = [new Client(connection), new Client(connection)];
+    await Promise.all([other.connect(), observer.connect()]);
+    try {
+      await other.query('begin; select pg_advisory_xact_lock(6885278)');
+      const migrating = project.runWith(env, 'migrate', '--json');
+      await until(async () => {
+        const { rows } = await observer.query(
+          `select 1 from pg_stat_activity where query like 'select pg_try_advisory%' and datname = current_database()
+             and clock_timestamp() - xact_start > interval '3 seconds'`,
+        );
+        return rows.length;
+      });
+      await other.query('commit');
+      const { code, stdout, stderr } = await migrating;
+      expect({ code, stderr }).toEqual({
+        code: 0,
+        stderr: 'waits for another process that migrates this database\n',
+      });
+      expect(json(stdout)).toMatchObject({ applied: ALL });
+    } finally {
+      await Promise.all([other.end(), observer.end()]);
+    }
   });
 
   it('prints SQL that creates the same database by hand, statement by statement', async () => {

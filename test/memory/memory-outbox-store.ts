@@ -157,9 +157,16 @@ export class MemoryOutboxStore implements OutboxStore {
     return settled;
   }
 
-  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
+  async defer(
+    token: string,
+    rows: readonly string[],
+    delayMs: number | readonly number[],
+  ): Promise<number> {
     const owned = this.#ownedOf(token, rows, 'defer');
-    for (const record of owned) this.#free(record, delayMs);
+    for (const record of owned) {
+      const own = typeof delayMs === 'number' ? delayMs : delayMs[rows.indexOf(String(record.row))];
+      this.#free(record, own ?? 0);
+    }
     return owned.length;
   }
 

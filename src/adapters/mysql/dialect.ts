@@ -29,7 +29,7 @@ export const dialect: Dialect = {
       tiers: new MysqlTiers(db),
       ledger: null,
       checkup: new MysqlCheckup(db, () => systemClock.now()),
-      migrate: () => migrate(db),
+      migrate: options => migrate(db, options),
       checkSchema: () => checkSchema(db),
       compare: (tx, adapter) => compareMysql(tx, adapter, db),
       close: () => db.close(),

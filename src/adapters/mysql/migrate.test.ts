@@ -78,13 +78,61 @@ describe('migrations', () => {
     await held.opened;
     const hasty = await MysqlDatabase.open({ url, poolSize: 1, queryTimeoutMs: 6_000 });
     onTestFinished(() => hasty.close());
-    await expect(migrate(hasty, 8)).rejects.toMatchObject({
+    await expect(migrate(hasty, { lockWaitSeconds: 8 })).rejects.toMatchObject({
       code: 'ERR_STORE_UNAVAILABLE',
       message: expect.stringContaining('another process') as string,
     });
     goesOn.open();
     await holding;
     expect((await migrate(db)).applied).toEqual(names);
+  });
+
+  const withNext = (
+    ...statements: string[]
+  ): NonNullable<NonNullable<Parameters<typeof migrate>[1]>['migrations']> => [
+    ...MIGRATIONS,
+    { version: 90, name: 'next', breaking: false, inTransaction: true, statements },
+  ];
+
+  it('take longer than a statement of ours may take', async () => {
+    const { db, url } = await setupAt();
+    await migrate(db);
+    const hasty = await MysqlDatabase.open({ url, poolSize: 2, queryTimeoutMs: 500 });
+    onTestFinished(() => hasty.close());
+    const lines: string[] = [];
+    const migrations = withNext('set @slept = sleep(2)');
+    const { applied } = await migrate(hasty, { migrations, onProgress: line => lines.push(line) });
+    expect(applied).toEqual(['next']);
+    expect(lines).toContainEqual(expect.stringMatching(/^next, statement 1 of 1 .*, \d+ s$/));
+  });
+
+  it('let others go on between their attempts while an open transaction keeps a table', async () => {
+    const { db } = await setupAt();
+    await migrate(db);
+    await db.query('create table outlast_probe (id int) engine = InnoDB');
+    const [held, goesOn, seen] = [gate(), gate(), gate()];
+    const holding = db.transaction(async tx => {
+      await tx.query('insert into outlast_probe values (1)');
+      held.open();
+      // The server ends a transaction that is idle for ten seconds.
+      const awake = setInterval(() => void tx.query('select 1'), 1_000);
+      await goesOn.opened;
+      clearInterval(awake);
+    });
+    await held.opened;
+    const migrating = migrate(db, {
+      migrations: withNext('alter table outlast_probe add column extra int'),
+      patience: { timeoutMs: 1_000, attempts: 1_000, maxPauseMs: 100 },
+      onProgress: line => {
+        if (/a table is in use by thread \d+ \(transaction open for \d+ s\)/.test(line))
+          seen.open();
+      },
+    });
+    await seen.opened;
+    await db.query('insert into outlast_probe (id) values (2)');
+    goesOn.open();
+    await holding;
+    expect((await migrating).applied).toEqual(['next']);
   });
 
   it('fail when a table of the same name exists already', async () => {

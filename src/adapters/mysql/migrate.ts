@@ -1,8 +1,16 @@
 import { outlastError } from '../../errors/error.ts';
-import type { MigrateReport } from '../sql/dialect.ts';
+import type { MigrateOptions, MigrateReport } from '../sql/dialect.ts';
+import {
+  lockPatience,
+  MigrationWatch,
+  retryLocked,
+  shortened,
+  type LockPatience,
+  type StatementLook,
+} from '../sql/migration-steps.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
-import { isPresent } from './mysql-errors.ts';
+import { isLockWait, isPresent } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
 
 interface Runner {
@@ -10,6 +18,11 @@ interface Runner {
     text: string,
     params?: readonly (string | number | boolean)[],
   ): Promise<readonly MysqlRow[]>;
+}
+
+interface Changer extends Runner {
+  /** A statement of a migration. */
+  change(statement: string, step: number): Promise<unknown>;
 }
 
 type Migration = (typeof MIGRATIONS)[number];
@@ -26,25 +39,47 @@ const CREATE_LOG = `create table if not exists outlast_migration (
   version int not null primary key, name varchar(160) not null, breaking boolean not null, steps int not null,
   applied_at datetime(6)) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`;
 
+export interface MigrateDeps extends MigrateOptions {
+  readonly migrations?: readonly Migration[];
+  readonly patience?: LockPatience;
+  readonly lockWaitSeconds?: number;
+}
+
 /** Applies what is missing, under a named lock: of many processes one migrates, the others find it done. */
-export async function migrate(
-  db: MysqlDatabase,
-  lockWaitSeconds: number = LOCK_WAIT_SECONDS,
-): Promise<MigrateReport> {
+export async function migrate(db: MysqlDatabase, deps: MigrateDeps = {}): Promise<MigrateReport> {
+  const { migrations = MIGRATIONS, patience = lockPatience(1_000) } = deps;
+  const watch = new MigrationWatch(deps);
   return await db.alone(async session => {
     await session.query(SQL.setUnlimited.text);
-    await takeLock(session, lockWaitSeconds);
+    await takeLock(session, deps.lockWaitSeconds ?? LOCK_WAIT_SECONDS);
     await session.query(CREATE_LOG);
     const log = await readLog(session);
+    const [own] = await session.query('select connection_id() as id');
+    const look = (): Promise<StatementLook> => lookAt(db, Number(own?.['id']));
     const applied: string[] = [];
-    for (const migration of MIGRATIONS) {
+    for (const migration of migrations) {
       const row = log.get(migration.version);
       if (row?.isApplied) continue;
-      await apply(session, migration, row?.steps ?? null);
+      const change = (statement: string, step: number): Promise<unknown> => {
+        const label = `${migration.name}, statement ${step + 1} of ${migration.statements.length} (${shortened(statement)})`;
+        const locked = { name: () => migration.name, patience, watch, isLocked: isLockWait };
+        return retryLocked(locked, () => watch.during(label, look, () => session.query(statement)));
+      };
+      await apply(
+        { query: (text, params) => session.query(text, params), change },
+        migration,
+        row?.steps ?? null,
+      );
       applied.push(migration.name);
     }
     return { applied, version: Math.max(KNOWN_VERSION, ...log.keys()) };
   });
+}
+
+/** What the statement waits for is not known on every server, so all open transactions are named. */
+async function lookAt(db: MysqlDatabase, own: number): Promise<StatementLook> {
+  const rows = await db.rows(SQL.openTransactions, [own]);
+  return { blockers: rows.map(row => shortened(String(row['blocker']))), progress: null };
 }
 
 async function takeLock(runner: Runner, waitSeconds: number): Promise<void> {
@@ -56,7 +91,7 @@ async function takeLock(runner: Runner, waitSeconds: number): Promise<void> {
 }
 
 /** Each statement is atomic by itself. The first one of an interrupted migration may have been done already. */
-async function apply(runner: Runner, migration: Migration, steps: number | null): Promise<void> {
+async function apply(runner: Changer, migration: Migration, steps: number | null): Promise<void> {
   const { version, name, breaking, statements } = migration;
   if (steps === null)
     await runner.query(
@@ -66,7 +101,7 @@ async function apply(runner: Runner, migration: Migration, steps: number | null)
   for (const [step, statement] of statements.entries()) {
     if (step < (steps ?? 0)) continue;
     const isUnsure = step === steps;
-    await runner.query(statement).catch((error: unknown) => {
+    await runner.change(statement, step).catch((error: unknown) => {
       if (!isUnsure || !isPresent(error)) throw error;
     });
     await runner.query('update outlast_migration set steps = ? where version = ?', [

@@ -3,12 +3,14 @@ interface Migration {
   readonly version: number;
   readonly name: string;
   readonly breaking: boolean;
+  /** False: each statement is run by itself, and can be repeated. */
+  readonly inTransaction: boolean;
   readonly statements: readonly string[];
 }
 
 export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outlast', breaking: false,
+    version: 1, name: '0001-outlast', breaking: false, inTransaction: true,
     statements: [
       `create table outlast_outbox (
   id bigint not null auto_increment primary key,

@@ -111,12 +111,14 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
     );
   }
 
-  /** One connection for `fn` alone; its changes to the session, named locks included, end with it. */
-  async alone<T>(fn: (session: MysqlSession & TextRunner) => Promise<T>): Promise<T> {
-    return await this.#connected(async (session, connection) => {
+  /**
+   * One connection for `fn` alone, on which a statement may take as long as it needs; its changes to the session, named
+   * locks included, end with it.
+   */
+  async alone<T>(fn: (session: TextRunner) => Promise<T>): Promise<T> {
+    return await this.#connected(async (_, connection) => {
       try {
-        const runner = this.#runnerOn(connection);
-        return await fn({ ...session, query: (text, params) => runner.query(text, params) });
+        return await fn(this.#runnerOn(connection, null));
       } finally {
         connection.destroy();
       }
@@ -201,10 +203,11 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
     };
   }
 
-  #runnerOn(connection: PoolConnection): TextRunner {
+  #runnerOn(connection: PoolConnection, limitMs: number | null = this.#timeoutMs): TextRunner {
     return {
       query: async (text, params = []) => {
-        const result = await this.#run(connection, text, params).catch((error: unknown) => {
+        const running = this.#run(connection, text, params, limitMs);
+        const result = await running.catch((error: unknown) => {
           throw translateMysqlError(error, 'theirs');
         });
         return Array.isArray(result) ? (result as MysqlRow[]) : [];
@@ -216,9 +219,11 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
     connection: PoolConnection,
     sql: string,
     params: readonly MysqlParam[],
+    limitMs: number | null = this.#timeoutMs,
   ): Promise<unknown> {
     const values = params.map(asDriverValue);
-    return (await connection.query({ sql, values, timeout: this.#timeoutMs }))[0];
+    const limit = limitMs === null ? {} : { timeout: limitMs };
+    return (await connection.query({ sql, values, ...limit }))[0];
   }
 
   /** A statement about the session itself. */

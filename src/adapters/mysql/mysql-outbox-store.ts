@@ -102,9 +102,16 @@ export class MysqlOutboxStore implements OutboxStore {
     return settled;
   }
 
-  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
+  async defer(
+    token: string,
+    rows: readonly string[],
+    delayMs: number | readonly number[],
+  ): Promise<number> {
     if (rows.length === 0) return 0;
-    const given = [token, rowNumbers(rows), Math.round(delayMs)];
+    const delays = rows.map((_, at) =>
+      Math.round(typeof delayMs === 'number' ? delayMs : (delayMs[at] ?? 0)),
+    );
+    const given = [token, rowNumbers(rows), delays];
     const deferred = await this.#db.change(SQL.deferClaim, given);
     this.#passed(token, rows.length);
     return deferred;

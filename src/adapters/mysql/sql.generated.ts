@@ -40,6 +40,7 @@ export const SQL: {
   readonly lockDeadLetter: Entry;
   readonly lockOrderingKeys: Entry;
   readonly markSent: Entry;
+  readonly openTransactions: Entry;
   readonly outboxFailing: Entry;
   readonly outboxFind: Entry;
   readonly outboxLetterCount: Entry;
@@ -164,9 +165,9 @@ from outlast_migration m order by m.version limit 1000`,
   deferClaim: {
     text: `update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = utc_timestamp(6),
-  available_at = utc_timestamp(6) + interval ? * 1000 microsecond
+  available_at = utc_timestamp(6) + interval elt(field(id, ?), ?) * 1000 microsecond
 where id in (?) and claim_token = ? and state = 'claimed'`,
-    order: [2, 1, 0],
+    order: [1, 2, 1, 0],
   },
   deleteDeadLetters: {
     text: `delete from outlast_dead_letter where task_id in (?)`,
@@ -310,6 +311,15 @@ set state = 'sent', claim_token = null, claimed_by = null, claimed_until = null,
   available_at = utc_timestamp(6) + interval ? * 1000 microsecond
 where id in (?) and claim_token = ? and state = 'claimed'`,
     order: [2, 1, 0],
+  },
+  openTransactions: {
+    text: `select concat('thread ', t.trx_mysql_thread_id, ' (transaction open for ',
+  timestampdiff(second, t.trx_started, now()), ' s): ', left(coalesce(t.trx_query, p.info, 'idle'), 100)) as blocker
+from information_schema.innodb_trx t left join information_schema.processlist p on p.id = t.trx_mysql_thread_id
+where t.trx_mysql_thread_id <> ?
+  and exists (select 1 from information_schema.processlist o where o.id = ? and o.state like 'Waiting for%lock')
+order by t.trx_started limit 5`,
+    order: [0, 0],
   },
   outboxFailing: {
     text: `select f.name, sum(f.retries) as failures from (
@@ -569,7 +579,7 @@ from outlast_dead_letter where task_id = ?`,
     order: [],
   },
   setUnlimited: {
-    text: `set session lock_wait_timeout = 60 /*M!100600 , max_statement_time = 0 */`,
+    text: `set session lock_wait_timeout = 1 /*M!100600 , max_statement_time = 0 */`,
     order: [],
   },
   settleDeadLock: {

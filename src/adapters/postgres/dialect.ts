@@ -55,7 +55,7 @@ export function postgresDatabase(db: PostgresDatabase, isEmbedded = false): Outb
       noteChords: messages => noteChords(db, messages),
     }),
     checkup: new PostgresCheckup(db, { isEmbedded, nowMs: () => systemClock.now() }),
-    migrate: () => migrate(db),
+    migrate: options => migrate(db, options),
     checkSchema: () => checkSchema(db),
     compare: (tx, adapter) => comparePostgres(tx, adapter, db),
     close: () => db.close(),

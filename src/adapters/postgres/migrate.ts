@@ -1,35 +1,78 @@
 import { outlastError } from '../../errors/error.ts';
-import type { MigrateReport } from '../sql/dialect.ts';
-import { refuseBadSetting, SETTING_COLUMNS } from './check-settings.ts';
-import { MIGRATIONS } from './migrations.generated.ts';
+import type { MigrateOptions, MigrateReport } from '../sql/dialect.ts';
+import { lockPatience, MigrationWatch, type LockPatience } from '../sql/migration-steps.ts';
 import type { SqlDatabase, SqlRunner } from '../sql/sql-database.ts';
+import { refuseBadSetting, SETTING_COLUMNS } from './check-settings.ts';
+import { applyNext, MIGRATION_LOCK, type LiveMigration, type Migration } from './migrate-live.ts';
+import { MIGRATIONS } from './migrations.generated.ts';
+import type { PostgresDatabase } from './postgres-database.ts';
 
 const KNOWN_VERSION: number = MIGRATIONS.length;
-// Any number that no other program uses: "outlast" on a telephone keypad.
-const MIGRATION_LOCK = '6885278';
+/** How long every `send` waits at most behind a change that waits for a table. */
+const LOCK_TIMEOUT_MS = 300;
+const TURN_MS = 60_000;
 
 const CREATE_LOG = `create table if not exists outlast_migration (
   version integer primary key, name text not null, breaking boolean not null, applied_at timestamptz not null default clock_timestamp())`;
 
-/** Applies what is missing, in one transaction and under one lock: of many processes one migrates, the others find it done. */
-export async function migrate(db: SqlDatabase): Promise<MigrateReport> {
+type Database = SqlDatabase & Pick<PostgresDatabase, 'withoutLimits'>;
+
+export interface MigrateDeps extends MigrateOptions {
+  readonly migrations?: readonly Migration[];
+  readonly patience?: LockPatience;
+  readonly turnMs?: number;
+}
+
+/**
+ * Applies what is missing, each migration in a transaction of its own and under one lock: of many processes one migrates,
+ * the others find it done.
+ */
+export async function migrate(db: Database, deps: MigrateDeps = {}): Promise<MigrateReport> {
+  const applied: string[] = [];
+  let version = 0;
+  const find = async (tx: SqlRunner): Promise<Migration | null> => {
+    await tx.query(CREATE_LOG);
+    version = await readVersion(tx);
+    return (deps.migrations ?? MIGRATIONS).find(migration => migration.version > version) ?? null;
+  };
+  const { patience = lockPatience(LOCK_TIMEOUT_MS), turnMs = TURN_MS } = deps;
+  const watch = new MigrationWatch(deps);
+  const next = (): Promise<Migration | null> =>
+    isShared(db)
+      ? applyNext({ db, watch, patience, turnMs }, find, writeLog)
+      : applyEmbedded(db, find);
+  for (;;) {
+    const migration = await next();
+    if (migration === null) return { applied, version };
+    applied.push(migration.name);
+  }
+}
+
+const isShared = (db: Database): db is Database & LiveMigration['db'] =>
+  db.withoutLimits !== undefined;
+
+/** One connection serves all there: no other session is kept waiting, and no index need be built beside it. */
+async function applyEmbedded(
+  db: SqlDatabase,
+  find: (tx: SqlRunner) => Promise<Migration | null>,
+): Promise<Migration | null> {
   return await db.transaction(async tx => {
     await tx.query('select pg_advisory_xact_lock($1::bigint)', [MIGRATION_LOCK]);
-    await tx.query(CREATE_LOG);
-    const version = await readVersion(tx);
-    const missing = MIGRATIONS.filter(migration => migration.version > version);
-    for (const migration of missing) {
-      for (const statement of migration.statements) await tx.query(statement);
-      await tx.query(
-        'insert into outlast_migration (version, name, breaking) values ($1, $2, $3)',
-        [migration.version, migration.name, migration.breaking],
-      );
-    }
-    return {
-      applied: missing.map(migration => migration.name),
-      version: Math.max(version, KNOWN_VERSION),
-    };
+    const migration = await find(tx);
+    if (migration === null) return null;
+    for (const statement of migration.statements)
+      await tx.query(statement.replace(/ index concurrently /i, ' index '));
+    await writeLog(tx, migration);
+    return migration;
   });
+}
+
+async function writeLog(tx: SqlRunner, { version, name, breaking }: Migration): Promise<void> {
+  await tx.query('insert into outlast_migration (version, name, breaking) values ($1, $2, $3)', [
+    version,
+    name,
+    breaking,
+  ]);
 }
 
 /**
@@ -84,11 +127,14 @@ function unreleasedSchema(): Error {
  * The SQL of all migrations, for people who apply it themselves. It keeps the same log under the same lock, so that
  * `migrate` finds it done afterwards.
  */
-export function printMigrations(): string {
-  const parts = MIGRATIONS.map(({ name, version, breaking, statements }) => {
+export function printMigrations(migrations: readonly Migration[] = MIGRATIONS): string {
+  const begin = `begin;\nselect pg_advisory_xact_lock(${MIGRATION_LOCK});`;
+  const parts = migrations.map(({ name, version, breaking, inTransaction, statements }) => {
     const logged = `insert into outlast_migration (version, name, breaking) values (${version}, '${name}', ${breaking})`;
-    return `-- ${name}\n${[...statements, logged].join(';\n')};\n`;
+    const changes = statements.map(statement => `${statement};`).join('\n');
+    return inTransaction
+      ? `-- ${name}\n${begin}\n${changes}\n${logged};\ncommit;\n`
+      : `-- ${name}: outside of a transaction\n${changes}\n${logged};\n`;
   });
-  const opening = `begin;\nselect pg_advisory_xact_lock(${MIGRATION_LOCK});\n${CREATE_LOG};\n`;
-  return [opening, ...parts, 'commit;'].join('\n');
+  return [`${CREATE_LOG};\n`, ...parts].join('\n');
 }

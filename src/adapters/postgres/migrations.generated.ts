@@ -3,12 +3,14 @@ interface Migration {
   readonly version: number;
   readonly name: string;
   readonly breaking: boolean;
+  /** False: each statement is run by itself, and can be repeated. */
+  readonly inTransaction: boolean;
   readonly statements: readonly string[];
 }
 
 export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outlast', breaking: false,
+    version: 1, name: '0001-outlast', breaking: false, inTransaction: true,
     statements: [
       `create table outlast_outbox (
   id bigint generated always as identity primary key,
@@ -389,6 +391,49 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
       `create table outlast_moved (
   task_id text primary key
 )`,
+    ],
+  },
+  {
+    version: 2, name: '0002-reserved', breaking: false, inTransaction: true,
+    statements: [
+      `select 1`,
+    ],
+  },
+  {
+    version: 3, name: '0003-chord-counts', breaking: false, inTransaction: true,
+    statements: [
+      `lock table outlast_chord_part in share row exclusive mode`,
+      `alter table outlast_chord add column parts integer not null default 0`,
+      `update outlast_chord c set parts = (select count(p.result) from outlast_chord_part p where p.group_id = c.group_id)
+where exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)`,
+      `create or replace function outlast_chord_opened() returns trigger
+language plpgsql as $$
+begin
+  insert into outlast_chord as c (group_id, since, parts)
+  values (new.group_id, new.joined_at, (new.result is not null)::integer)
+  on conflict (group_id) do update set parts = c.parts + excluded.parts where excluded.parts > 0;
+  return null;
+end
+$$`,
+      `create trigger outlast_chord_part_repaired after update on outlast_chord_part for each row
+  when (old.result is null and new.result is not null)
+  execute function outlast_chord_opened()`,
+      `create function outlast_chord_join(
+  of_group text, at_place integer, of_size integer, by_task text, with_result bytea, signed boolean,
+  out has_result boolean, out parts integer)
+language plpgsql as $$
+begin
+  insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
+  values (of_group, at_place, of_size, by_task, with_result, signed)
+  on conflict (group_id, place) do update
+  set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
+  where p.result is null and excluded.result is not null;
+  -- A statement of its own: the trigger has counted before it begins.
+  select p.result is not null, c.parts into has_result, parts
+  from outlast_chord_part p left join outlast_chord c on c.group_id = p.group_id
+  where p.group_id = of_group and p.place = at_place;
+end
+$$`,
     ],
   },
 ];

@@ -1,5 +1,5 @@
 import { Socket } from 'node:net';
-import type { Pool, PoolClient, PoolConfig } from 'pg';
+import type { Client, Pool, PoolClient, PoolConfig } from 'pg';
 import { outlastError } from '../../errors/error.ts';
 import { rolledBack } from '../../outbox/transaction-adapter.ts';
 import { translatePgError } from './pg-errors.ts';
@@ -37,12 +37,17 @@ const SETTINGS = [
   'standard_conforming_strings=on',
   'array_nulls=on',
 ];
-const SESSION = { ...LIMITS, options: SETTINGS.map(setting => `-c ${setting}`).join(' ') };
+const asOptions = (settings: readonly string[]): string =>
+  settings.map(setting => `-c ${setting}`).join(' ');
+const SESSION = { ...LIMITS, options: asOptions(SETTINGS) };
 /** The same for one transaction, if a pooler refuses session settings. One round trip, like a bare `begin`. */
 const LIMITED_BEGIN = [
   'begin isolation level read committed',
   ...Object.entries(LIMITS).map(([name, ms]) => `set local ${name} = ${ms}`),
 ].join('; ');
+/** For a session that changes tables: whatever the role or the database has set. */
+const NO_LIMITS = Object.keys(LIMITS).map(name => `${name}=0`);
+const UNLIMITED_SESSION = { options: asOptions([...SETTINGS, ...NO_LIMITS]) };
 const CONNECT_TIMEOUT_MS = 5_000;
 /** How long to wait for a server that does not confirm the end of a connection: a stop must come to an end. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -92,9 +97,16 @@ const isSettingRefused = (error: unknown): boolean =>
   (error as { readonly code?: unknown } | null)?.code === '08P01' &&
   (error as Error).message.includes('startup parameter');
 
+/** How connections are made, with settings or, where a pooler refuses them, without. */
+interface Makers {
+  readonly makePool: (session: Partial<typeof SESSION>) => Pool;
+  readonly makeClient: (session: Partial<typeof UNLIMITED_SESSION>) => Client;
+}
+
 /** A PostgreSQL reached through our own pool of connections. */
 export class PgDatabase implements PostgresDatabase {
   readonly #makePool: (session: Partial<typeof SESSION>) => Pool;
+  readonly #makeClient: (session: Partial<typeof UNLIMITED_SESSION>) => Client;
   readonly #listener: PgListener;
   /** The open ones, including the listener's. */
   readonly #sockets: ReadonlySet<Socket>;
@@ -103,12 +115,13 @@ export class PgDatabase implements PostgresDatabase {
   #isNaming = true;
 
   private constructor(
-    makePool: (session: Partial<typeof SESSION>) => Pool,
+    { makePool, makeClient }: Makers,
     listener: PgListener,
     sockets: ReadonlySet<Socket>,
   ) {
     this.#sockets = sockets;
     this.#makePool = makePool;
+    this.#makeClient = makeClient;
     this.#pool = makePool(SESSION);
     this.#listener = listener;
   }
@@ -129,6 +142,7 @@ export class PgDatabase implements PostgresDatabase {
       // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
       return pool.on('error', () => undefined);
     };
+    const makeClient: Makers['makeClient'] = session => new pg.Client({ ...config, ...session });
     const listener = new PgListener(() => {
       const socket = openSocket(sockets);
       const client = new pg.Client({
@@ -139,7 +153,7 @@ export class PgDatabase implements PostgresDatabase {
       });
       return { client, socket };
     }, options.queryTimeoutMs);
-    return new PgDatabase(makePool, listener, sockets);
+    return new PgDatabase({ makePool, makeClient }, listener, sockets);
   }
 
   /** A statement that met a deadlock, or a serialization failure, has done nothing: it is run again. */
@@ -225,6 +239,37 @@ export class PgDatabase implements PostgresDatabase {
       client.off('error', onError);
       // A connection that broke or could not roll back must not be handed to the next caller.
       client.release(broken);
+    }
+  }
+
+  /** Through a pooler that takes no settings, those of the server hold. */
+  async withoutLimits<T>(fn: (session: SqlRunner) => Promise<T>): Promise<T> {
+    const client = await this.#connectAlone(this.#hasSession ? UNLIMITED_SESSION : {});
+    try {
+      return await fn({
+        query: async (text, params = []) => {
+          try {
+            return (await client.query(text, params as unknown[])).rows as SqlRow[];
+          } catch (error) {
+            throw translatePgError(error);
+          }
+        },
+      });
+    } finally {
+      await client.end();
+    }
+  }
+
+  async #connectAlone(session: Partial<typeof UNLIMITED_SESSION>): Promise<Client> {
+    const client = this.#makeClient(session);
+    // The statement that is under way gets the error, too; without a listener it would end the process.
+    client.on('error', () => undefined);
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      if (!isSettingRefused(error) || session.options === undefined) throw translatePgError(error);
+      return await this.#connectAlone({});
     }
   }
 

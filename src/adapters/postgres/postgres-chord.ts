@@ -3,28 +3,54 @@ import { KEEP_OPEN_CHORD_MS, type OpenChords } from '../../ledger/open-chord.ts'
 import { chordOf, type ChordNote } from '../../task/chord-link.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { toBytes, toText } from '../../task/json.ts';
-import type { SqlDatabase } from '../sql/sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Far beyond the time in which a part of a completed chord may be reported again. */
 const KEEP_COMPLETE_MS = 86_400_000;
 
-export async function joinChord(db: SqlDatabase, part: ChordPart): Promise<ChordAnswer> {
-  const { groupId, index, size, taskId, result } = part;
-  const bytes = result === null ? null : toBytes(result);
-  const rows = await db.transaction(async tx => {
-    await tx.query(SQL.chordJoin, [groupId, index, size, taskId, bytes, part.isSigned === true]);
-    return await tx.query(SQL.chordParts, [groupId]);
-  });
-  const own = rows.find(row => row['place'] === index);
-  if (own?.['result'] === null) return { status: 'failed' };
-  const counted = rows.filter(row => row['result'] !== null);
-  const results = counted.map(row => row['result'] as Uint8Array);
-  if (size === null || results.length < size) return { status: 'open' };
-  // The process that had all parts before has sent the body.
-  if (own?.['is_open'] !== true) return { status: 'open' };
-  const isSigned = counted.every(row => row['is_signed'] === true);
-  return { status: 'complete', results: results.map(toText), isSigned };
+/**
+ * Counts parts of chords. Those of one chord take turns in this process: they would wait for the same row, each with a
+ * connection that other steps need.
+ */
+export class PostgresChordCount {
+  readonly #db: SqlDatabase;
+  /** The last join of each chord that is under way. */
+  readonly #turns = new Map<string, Promise<unknown>>();
+
+  constructor(db: SqlDatabase) {
+    this.#db = db;
+  }
+
+  async join(part: ChordPart): Promise<ChordAnswer> {
+    const { groupId } = part;
+    const before = this.#turns.get(groupId);
+    const turn = before === undefined ? this.#count(part) : before.then(() => this.#count(part));
+    const ended = turn.catch(() => undefined);
+    this.#turns.set(groupId, ended);
+    try {
+      return await this.#answer(part, await turn);
+    } finally {
+      if (this.#turns.get(groupId) === ended) this.#turns.delete(groupId);
+    }
+  }
+
+  async #count(part: ChordPart): Promise<SqlRow> {
+    const { groupId, index, size, taskId, result } = part;
+    const bytes = result === null ? null : toBytes(result);
+    const params = [groupId, index, size, taskId, bytes, part.isSigned === true];
+    return (await this.#db.query(SQL.chordJoin, params))[0] ?? {};
+  }
+
+  /** Without parts the chord is not open: the process that had all of them before has sent the body. */
+  async #answer({ groupId, size }: ChordPart, counted: SqlRow): Promise<ChordAnswer> {
+    if (counted['has_result'] !== true) return { status: 'failed' };
+    const parts = counted['parts'] as number | null;
+    if (size === null || parts === null || parts < size) return { status: 'open' };
+    const rows = await this.#db.query(SQL.chordParts, [groupId]);
+    const results = rows.map(row => toText(row['result'] as Uint8Array));
+    return { status: 'complete', results, isSigned: rows.every(row => row['is_signed'] === true) };
+  }
 }
 
 export async function closeChord(db: SqlDatabase, groupId: string): Promise<void> {

@@ -1,4 +1,4 @@
-import type { SqlDatabase } from '../sql/sql-database.ts';
+import type { SqlDatabase, SqlRunner } from '../sql/sql-database.ts';
 
 /**
  * One PostgreSQL as the stores see it: a pg pool, a PGlite handle, or another process's PGlite handle
@@ -8,4 +8,9 @@ import type { SqlDatabase } from '../sql/sql-database.ts';
 export interface PostgresDatabase extends SqlDatabase {
   /** Calls `hint` on every NOTIFY of that channel, and whenever some may have been missed. Returns the undo. */
   listen(channel: string, hint: () => void): () => void;
+  /**
+   * One connection for `fn` alone, on which a statement may take as long as it needs. Absent where there is only one
+   * connection, which has no other session to wait for.
+   */
+  withoutLimits?<T>(fn: (session: SqlRunner) => Promise<T>): Promise<T>;
 }

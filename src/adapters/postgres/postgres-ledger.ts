@@ -34,7 +34,7 @@ import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox
 import { encodeError, encodeOutcome, taskColumns } from './postgres-rows.ts';
 import { PostgresBegin, readRef, readRun } from './postgres-begin.ts';
 import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
-import { abandonChords, closeChord, joinChord, pruneChords } from './postgres-chord.ts';
+import { abandonChords, closeChord, PostgresChordCount, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
@@ -54,6 +54,7 @@ export class PostgresLedger implements Ledger {
   readonly after: AfterLog;
   readonly refusals: RefusalLog;
   readonly #beginning: PostgresBegin;
+  readonly #chords: PostgresChordCount;
 
   constructor(db: PostgresDatabase, faultPoint: FaultPoint = noFaults) {
     this.#db = db;
@@ -61,6 +62,7 @@ export class PostgresLedger implements Ledger {
     this.#faultPoint = faultPoint;
     this.#beginning = new PostgresBegin(db, faultPoint);
     this.after = postgresAfterLog(db);
+    this.#chords = new PostgresChordCount(db);
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -248,7 +250,7 @@ export class PostgresLedger implements Ledger {
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    return await joinChord(this.#db, part);
+    return await this.#chords.join(part);
   }
 
   async closeChord(groupId: string): Promise<void> {

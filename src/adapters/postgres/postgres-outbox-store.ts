@@ -133,8 +133,15 @@ export class PostgresOutboxStore implements OutboxStore {
     return settled;
   }
 
-  async defer(token: string, rows: readonly string[], delayMs: number): Promise<number> {
-    return (await this.#db.query(SQL.deferClaim, [token, rows, Math.round(delayMs)])).length;
+  async defer(
+    token: string,
+    rows: readonly string[],
+    delayMs: number | readonly number[],
+  ): Promise<number> {
+    const delays = rows.map((_, at) =>
+      Math.round(typeof delayMs === 'number' ? delayMs : (delayMs[at] ?? 0)),
+    );
+    return (await this.#db.query(SQL.deferClaim, [token, rows, delays])).length;
   }
 
   async release(token: string): Promise<number> {

@@ -680,12 +680,7 @@ from (select 1) one left join outlast_task t on t.id = $1`,
 )
 select group_id from idle`,
   chordClose: `delete from outlast_chord where group_id = $1`,
-  chordJoin: `with locked as materialized (select pg_advisory_xact_lock(hashtextextended('outlast_chord ' || $1::text, 0)))
-insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
-select $1::text, $2::int, $3::int, $4::text, $5::bytea, $6::boolean from locked
-on conflict (group_id, place) do update
-set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
-where p.result is null and excluded.result is not null`,
+  chordJoin: `select has_result, parts from outlast_chord_join($1::text, $2::int, $3::int, $4::text, $5::bytea, $6::boolean)`,
   chordNote: `insert into outlast_chord (group_id, since, size, body)
 select c.group_id, clock_timestamp(), c.size, c.body
 from json_to_recordset($1::json) as c (group_id text, size integer, body text)
@@ -707,8 +702,7 @@ left join (
   order by c.since, c.group_id limit $1
 ) c on true
 order by c.since, c.group_id`,
-  chordParts: `select place, size, result, is_signed, exists (select 1 from outlast_chord where group_id = $1) as is_open
-from outlast_chord_part where group_id = $1 order by place`,
+  chordParts: `select result, is_signed from outlast_chord_part where group_id = $1 and result is not null order by place`,
   claimBodies: `select o.id::text as row, '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body
 from outlast_outbox o where o.id = any($2::bigint[]) and o.claim_token = $1`,
   claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
@@ -824,10 +818,10 @@ group by name order by name collate "C"`,
       and l.database = (select d.oid from pg_database d where d.datname = current_database())
       and (l.classid::bigint << 32) | l.objid::bigint = $1::text::bigint
   ) then 'yes' else 'no' end as is_marked`,
-  deferClaim: `update outlast_outbox
+  deferClaim: `update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
-  available_at = clock_timestamp() + $3::bigint * interval '1 millisecond'
-where id = any($2::bigint[]) and claim_token = $1 and state = 'claimed' returning id::text as row`,
+  available_at = clock_timestamp() + ($3::bigint[])[array_position($2::bigint[], o.id)] * interval '1 millisecond'
+where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed' returning o.id::text as row`,
   doctorLedger: `select
   (select count(*) from outlast_task t where t.state = 'running' and not exists (
     select 1 from outlast_worker w where w.id = t.owner and w.state = 'open'

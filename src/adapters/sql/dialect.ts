@@ -86,8 +86,8 @@ export interface OutboxDatabase {
   readonly ledger: ((options: LedgerInDatabaseOptions) => LedgerInDatabase) | null;
   /** What a doctor looks at; tables may be missing. */
   readonly checkup: Checkup;
-  /** Makes or updates the tables. */
-  migrate(): Promise<MigrateReport>;
+  /** Makes or updates the tables, while others use them. */
+  migrate(options?: MigrateOptions): Promise<MigrateReport>;
   /** Refuses tables and settings that this version cannot work with. */
   checkSchema(): Promise<unknown>;
   /** Whether a transaction of the user is in this database. */
@@ -114,6 +114,11 @@ export interface LedgerInDatabase {
   readonly evacuation: Evacuation;
   /** Writes down that the chords of these messages are open. */
   noteChords(messages: readonly Envelope[]): Promise<void>;
+}
+
+export interface MigrateOptions {
+  /** Called with what a migration does or waits for, from its first second on. */
+  readonly onProgress?: (line: string) => void;
 }
 
 export interface MigrateReport {

@@ -12,7 +12,7 @@ export const addMigrate: AddCommand = (program, output) => {
       const target = outbox?.target ?? config.database;
       if (options.print)
         return output.lines((await loadDialect(target)).printMigrations().split('\n'));
-      const report = await migrateTarget(target);
+      const report = await migrateTarget(target, { onProgress: line => output.note(line) });
       if (options.json) return output.json(report);
       output.line(
         report.applied.length === 0

@@ -1,0 +1,3 @@
+-- breaking: no
+-- Keeps the number: another branch has this migration.
+select 1;
