@@ -391,4 +391,17 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
 )`,
     ],
   },
+  {
+    version: 2, name: '0002-cheaper-tasks', breaking: false,
+    statements: [
+      `alter table outlast_task
+  drop constraint outlast_task_state,
+  drop constraint outlast_task_ending,
+  drop constraint outlast_task_owned,
+  drop constraint outlast_task_begun,
+  drop constraint outlast_task_ended,
+  drop constraint outlast_task_kept`,
+      `alter table outlast_task set (fillfactor = 50)`,
+    ],
+  },
 ];
