@@ -148,11 +148,12 @@ describe('a backlog of tasks that a worker cannot run', () => {
       'r',
       `{${queue}}`,
       10,
-      1,
       '{}',
       '{}',
       '{"mine":1}',
       1e6,
+      '{}',
+      'true',
     ]);
     expect(read).toBeLessThan(100);
   });

@@ -394,9 +394,16 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
     ],
   },
   {
-    version: 2, name: '0002-reserved', breaking: false, inTransaction: true,
+    version: 2, name: '0002-cheaper-tasks', breaking: false, inTransaction: true,
     statements: [
-      `select 1`,
+      `alter table outlast_task
+  drop constraint outlast_task_state,
+  drop constraint outlast_task_ending,
+  drop constraint outlast_task_owned,
+  drop constraint outlast_task_begun,
+  drop constraint outlast_task_ended,
+  drop constraint outlast_task_kept`,
+      `alter table outlast_task set (fillfactor = 50)`,
     ],
   },
   {

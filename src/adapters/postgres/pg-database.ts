@@ -26,12 +26,14 @@ const LIMITS = {
 };
 /**
  * Under another isolation level our statements would fail when two relays collide. And plans are made for the current
- * tables: a plan made for an empty outbox reads all of it for every row once there is a backlog. The rest is for the
+ * tables: a plan made for an empty outbox reads all of it for every row once there is a backlog. Compiling one takes longer
+ * than running it. The rest is for the
  * user's own statements, whose values are read here too; ours are read the same under any setting of a database.
  */
 const SETTINGS = [
   String.raw`default_transaction_isolation=read\ committed`,
   'plan_cache_mode=force_custom_plan',
+  'jit=off',
   'datestyle=iso',
   'extra_float_digits=1',
   'standard_conforming_strings=on',

@@ -10,6 +10,7 @@ import { BATCH_BYTES, BEGIN_COUNT, bytesOfEnvelope } from '../../ledger/batch-li
 import type { FaultPoint } from '../../runtime/fault-point.ts';
 import { slicesWithin, type SliceLimits } from '../../runtime/slices.ts';
 import type { Envelope } from '../../task/envelope.ts';
+import { DueFloors, type DueTask } from './due-floors.ts';
 import { beginSettled, refusalOf, type BeginRefusal } from './own-generation.ts';
 import { withIsolation } from './postgres-isolate.ts';
 import { runnableColumns, setAside } from './postgres-refusals.ts';
@@ -17,12 +18,15 @@ import { readEnvelope, readNumber, taskColumns } from './postgres-rows.ts';
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Hands out tasks: those of messages first, then due ones of the table, then those that were set aside. */
+/** Hands out tasks: those of messages first, then due ones of the table, then suspects and those that were set aside. */
 export class PostgresBegin {
   readonly #db: SqlDatabase;
   readonly #faultPoint: FaultPoint;
   /** The last `begin` saw tasks that were set aside: the next one looks there first, or a busy worker never would. */
   #isAside = false;
+  /** The same for suspects. */
+  #hasSuspects = false;
+  readonly #floors = new DueFloors(() => performance.now());
 
   constructor(db: SqlDatabase, faultPoint: FaultPoint) {
     this.#db = db;
@@ -30,49 +34,56 @@ export class PostgresBegin {
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
+    let asked = request;
     return await withIsolation(this.#db, request, () =>
-      beginSettled(this.#db, () => this.#begin(request)),
+      beginSettled(this.#db, () => {
+        const now = asked;
+        // A repeat must find what an earlier statement has handed out.
+        asked = { ...request, isFirst: false };
+        return this.#begin(now);
+      }),
     );
+  }
+
+  /** Tasks come back under the time at which they were due. */
+  lookBack(): void {
+    this.#floors.reset();
   }
 
   async #begin(request: BeginRequest): Promise<BeginReply | BeginRefusal> {
     const ofMessages = await this.#beginAllMessages(request);
     if ('status' in ofMessages) return ofMessages;
-    let suspects = request.suspects - ofMessages.begun.filter(task => task.isSuspect).length;
-    const { worker, run, queues, limit } = request;
+    const { queues, limit } = request;
     if (limit === 0 && ofMessages.begun.length > 0)
       return { status: 'open', ...ofMessages, expired: [], refused: [], nextDueMs: null };
+    const rows: SqlRow[] = [];
+    const mostSuspects = request.suspects - suspectsAmong(ofMessages.begun);
+    const suspects = (): number => Math.max(0, mostSuspects - suspectsOf(rows));
     // A repeat must first find what it was given before.
-    const aside = this.#isAside && request.isFirst === true ? Math.ceil(limit / 2) : 0;
-    const early = await this.#beginAside(request, aside, suspects);
-    suspects -= suspectsOf(early);
-    const due = await this.#db.query(SQL.beginDue, [
-      worker,
-      run,
-      queues,
-      limit - early.length,
-      Math.max(0, suspects),
-      JSON.stringify(request.crashBudgets),
-      [...ofMessages.ids, ...early.map(row => row['id'] as string)],
-      request.runnable === undefined ? null : JSON.stringify(request.runnable),
-      BATCH_BYTES,
-    ]);
+    if (request.isFirst === true) {
+      if (this.#isAside)
+        rows.push(...(await this.#beginAside(request, Math.ceil(limit / 2), suspects())));
+      if (this.#hasSuspects)
+        rows.push(...(await this.#beginSuspects(request, limit - rows.length, suspects())));
+    }
+    const others = [...ofMessages.ids, ...rows.map(row => row['id'] as string)];
+    const due = await this.#beginDue(request, Math.max(0, limit - rows.length), others);
     const refusal = refusalOf(due);
     if (refusal !== null) return refusal;
     this.#isAside = due[0]?.['aside'] === true;
-    const handed = due.filter(row => row['id'] !== null);
-    const left = this.#isAside ? limit - early.length - handed.length : 0;
-    suspects -= suspectsOf(handed);
-    const late = await this.#beginAside(request, left, suspects);
-    const rows = [...early, ...handed, ...late];
-    suspects -= suspectsOf(late);
+    this.#hasSuspects = due[0]?.['suspects'] === true;
+    rows.push(...due.filter(row => row['id'] !== null));
+    if (this.#hasSuspects)
+      rows.push(...(await this.#beginSuspects(request, limit - rows.length, suspects())));
+    if (this.#isAside)
+      rows.push(...(await this.#beginAside(request, limit - rows.length, suspects())));
     const inState = (state: string): readonly SqlRow[] =>
       rows.filter(row => row['state'] === state);
     const begun = [...ofMessages.begun, ...inState('running').map(readBegun)];
     const refused = inState('refused').map(readRef);
     // There may be many more of them in front of the tasks that this worker can run.
     if (refused.length > 0) await setAside(this.#db, request);
-    const nextDueMs = (): Promise<number | null> => this.#nextDueMs(queues, suspects);
+    const nextDueMs = (): Promise<number | null> => this.#nextDueMs(queues, suspects());
     return {
       status: 'open',
       begun,
@@ -81,6 +92,45 @@ export class PostgresBegin {
       refused,
       nextDueMs: begun.length > 0 ? null : refused.length > 0 ? 0 : await nextDueMs(),
     };
+  }
+
+  async #beginDue(
+    { worker, run, queues, crashBudgets, runnable, isFirst = false }: BeginRequest,
+    limit: number,
+    others: readonly string[],
+  ): Promise<readonly SqlRow[]> {
+    const asked = [
+      worker,
+      run,
+      queues,
+      limit,
+      JSON.stringify(crashBudgets),
+      others,
+      runnable === undefined ? null : JSON.stringify(runnable),
+      BATCH_BYTES,
+    ];
+    return await this.#floors.look(
+      queues,
+      floors => this.#db.query(SQL.beginDue, [...asked, floors, isFirst]),
+      rows => rows.filter(row => row['id'] !== null).map(readDue),
+    );
+  }
+
+  /** Tasks that may have killed their workers: seldom any. */
+  async #beginSuspects(
+    { worker, run, queues, crashBudgets, runnable }: BeginRequest,
+    limit: number,
+    suspects: number,
+  ): Promise<readonly SqlRow[]> {
+    if (limit <= 0) return [];
+    return await this.#db.query(SQL.beginSuspects, [
+      worker,
+      run,
+      queues,
+      Math.min(limit, suspects),
+      JSON.stringify(crashBudgets),
+      runnable === undefined ? null : JSON.stringify(runnable),
+    ]);
   }
 
   /** Tasks that other workers have set aside: seldom any. */
@@ -93,14 +143,14 @@ export class PostgresBegin {
     if (able === null || limit <= 0) return [];
     const { worker, run, queues, crashBudgets } = request;
     const asked = [worker, run, queues, limit, JSON.stringify(crashBudgets), ...able];
-    return await this.#db.query(SQL.beginAside, [...asked, BATCH_BYTES, Math.max(0, suspects)]);
+    return await this.#db.query(SQL.beginAside, [...asked, BATCH_BYTES, suspects]);
   }
 
   /** In one statement, unless they are too many or too large for one. */
   async #beginAllMessages(request: BeginRequest): Promise<MessagesBegun | BeginRefusal> {
     let all = NO_MESSAGES;
     for (const messages of slicesWithin(request.messages, MESSAGE_LIMITS)) {
-      const suspects = request.suspects - all.begun.filter(task => task.isSuspect).length;
+      const suspects = request.suspects - suspectsAmong(all.begun);
       const begun = await this.#beginMessages({ ...request, suspects, messages });
       if ('status' in begun) return begun;
       all = all === NO_MESSAGES ? begun : joined(all, begun);
@@ -143,6 +193,15 @@ export class PostgresBegin {
     return readNumber(rows[0]?.['wait_ms'] ?? null);
   }
 }
+
+const suspectsAmong = (begun: readonly BegunTask[]): number =>
+  begun.filter(task => task.isSuspect).length;
+
+const readDue = (row: SqlRow): DueTask => ({
+  queue: row['queue'] as string,
+  priority: row['priority'] as number,
+  dueMs: Number(row['due_ms']),
+});
 
 /** Of the tasks handed out: how many count against the worker's limit of suspects. */
 const suspectsOf = (rows: readonly SqlRow[]): number =>

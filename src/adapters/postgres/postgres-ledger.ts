@@ -135,12 +135,19 @@ export class PostgresLedger implements Ledger {
         items.map(item => item.reason),
         items.map(item => item.isCrash ?? false),
       ],
-    );
+    ).finally(() => this.#returned(items.some(({ isCrash }) => isCrash === true)));
   }
 
   async release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]> {
     const delays = items.map(({ delayMs }) => (delayMs === undefined ? null : Math.round(delayMs)));
-    return await this.#step(SQL.release, items, [delays]);
+    return await this.#step(SQL.release, items, [delays]).finally(() =>
+      this.#returned(items.some(({ delayMs }) => delayMs === undefined)),
+    );
+  }
+
+  /** Tasks that keep their position may stand before the ones that were begun last. */
+  #returned(isInPosition: boolean): void {
+    if (isInPosition) this.#beginning.lookBack();
   }
 
   async wake(ids: readonly string[]): Promise<void> {
@@ -207,6 +214,7 @@ export class PostgresLedger implements Ledger {
 
   async reap(limit: number): Promise<ReapReply> {
     const rows = await this.#db.query(SQL.reap, [limit]);
+    this.#returned(true);
     const refs = (state: string) =>
       rows
         .filter(row => row['state'] === state)

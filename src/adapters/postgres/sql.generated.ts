@@ -24,6 +24,7 @@ export const SQL: {
   readonly beginMessages: Entry;
   readonly beginNew: Entry;
   readonly beginProbe: Entry;
+  readonly beginSuspects: Entry;
   readonly buryMessages: Entry;
   readonly buryRuns: Entry;
   readonly cancel: Entry;
@@ -396,61 +397,35 @@ returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body,
   from outlast_worker w where w.id = $1 and w.state = 'open' for key share
 ), again as materialized (
   select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq
-  from outlast_task t where t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($7::text[])
-), suspected as materialized (
-  select t.id, t.late
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due
+  from outlast_task t where not $10::boolean and t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($6::text[])
+), look as materialized (
+  select q.name, p.priority, coalesce(to_timestamp(($9::float8[])[(q.place - 1) * 10 + p.priority + 1] / 1000), '-infinity') as floor
   from unnest($3::text[]) with ordinality as q(name, place)
   cross join generate_series(9, 0, -1) as p(priority)
-  cross join lateral (
-    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
-    from outlast_task t
-    where t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
-      and ($8::jsonb is null or ($8::jsonb ->> t.name)::int >= t.payload_version)
-    order by t.due, t.seq limit least($4::int, $5::int) for update skip locked
-  ) t
   where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
-  limit least($4::int, $5::int)
-), strange as materialized (
-  select t.id, t.late
-  from unnest($3::text[]) as q(name)
-  cross join generate_series(9, 0, -1) as p(priority)
-  cross join lateral (
-    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
-    from outlast_task t
-    where $8::jsonb is not null and t.state = 'waiting' and t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
-      and coalesce(($8::jsonb ->> t.name)::int < t.payload_version, true)
-    order by t.due, t.seq limit 100 for update skip locked
-  ) t
-  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
-  limit 100
+  order by q.place, p.priority desc
 ), due as materialized (
-  select t.id, t.late, $8::jsonb is null or coalesce(($8::jsonb ->> t.name)::int >= t.payload_version, false) as ours,
+  select t.id, t.late, $7::jsonb is null or coalesce(($7::jsonb ->> t.name)::int >= t.payload_version, false) as ours,
     row_number() over () as place, sum(t.bytes) over (rows unbounded preceding) as bytes
-  from unnest($3::text[]) with ordinality as q(name, place)
-  cross join generate_series(9, 0, -1) as p(priority)
+  from look l
   cross join lateral (
     select t.id, t.name, t.payload_version, coalesce(t.expires_at <= clock_timestamp(), false) as late,
       octet_length(t.body)::float8 + coalesce(octet_length(t.checkpoint), 0) as bytes
     from outlast_task t
-    where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due <= statement_timestamp()
+    where t.state = 'waiting' and not t.suspect and t.queue = l.name and t.priority = l.priority and t.due <= statement_timestamp() and t.due >= l.floor
     order by t.due, t.seq limit $4 for update skip locked
   ) t
-  where exists (select 1 from me where first_epoch is not null) and not exists (select 1 from again)
-  limit $4::int - (select count(*) from suspected)
-), picked as (
-  select id, case when late then 'cancelled' else 'running' end as next, 0 as place from suspected
-  union all
-  select id, case when late then 'cancelled' else 'refused' end, 0 from strange
-  union all
-  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end, place from due where place = 1 or bytes <= $9::float8
+  limit $4
+), picked as materialized (
+  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end as next, place from due where place = 1 or bytes <= $8::float8
 ), moved as (
   update outlast_task t set
     state = p.next,
     epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
     run = case when p.next = 'running' then $2 else t.run end,
     owner = case when p.next = 'running' then $1 end,
-    crash_budget = case when p.next = 'running' then coalesce(($6::jsonb ->> t.name)::int, ($6::jsonb ->> '*')::int) else t.crash_budget end,
+    crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
     ending = case when p.next = 'cancelled' then 'expired' end,
     ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
     keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
@@ -459,9 +434,9 @@ returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body,
     history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
       when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
   from picked p, me
-  where t.id = p.id
+  where t.id = p.id and t.id = any(array(select i.id from picked i))
   returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, p.place
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, p.place
 ), given as (
   select m.* from moved m
   union all
@@ -469,9 +444,11 @@ returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body,
 )
 select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
   exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
+  exists (select 1 from outlast_task r where r.state = 'waiting' and r.suspect and r.queue = any($3::text[])) as suspects,
   g.state, g.id, g.name, g.queue, g.priority, g.payload_version, case when g.state = 'running' then g.body end as body, g.options, g.digest,
   case when isfinite(g.eta) then (extract(epoch from g.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(g.expires_at) then (extract(epoch from g.expires_at) * 1000)::bigint::text end as expires_ms,
-  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq
+  g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq,
+  extract(epoch from g.due)::float8 * 1000 as due_ms
 from (select 1) one left join given g on true
 order by g.place`,
   beginHeads: `select t.id
@@ -587,6 +564,63 @@ returning id, epoch::text as epoch`,
   beginProbe: `select octet_length(outlast_history(t.history, outlast_line('begun', t.epoch + 9214364837600034816 - 9214364837600034815, $2, null))) as history,
   t.body, t.options, t.checkpoint
 from outlast_task t where t.id = $1`,
+  beginSuspects: `with me as materialized (
+  select w.id, g.generation * 1048576 + 1 as first_epoch
+  from outlast_worker w
+  join outlast_generation g on g.node = 'this database'
+    and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
+  where w.id = $1 and w.state = 'open' for key share of w
+), look as materialized (
+  select q.name, p.priority
+  from unnest($3::text[]) with ordinality as q(name, place)
+  cross join generate_series(9, 0, -1) as p(priority)
+  where exists (select 1 from me)
+  order by q.place, p.priority desc
+), ours as materialized (
+  select t.id, t.late
+  from look l
+  cross join lateral (
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    from outlast_task t
+    where t.state = 'waiting' and t.suspect and t.queue = l.name and t.priority = l.priority and t.due <= statement_timestamp()
+      and ($6::jsonb is null or ($6::jsonb ->> t.name)::int >= t.payload_version)
+    order by t.due, t.seq limit $4 for update skip locked
+  ) t
+  limit $4
+), others as materialized (
+  select t.id, t.late
+  from look l
+  cross join lateral (
+    select t.id, coalesce(t.expires_at <= clock_timestamp(), false) as late
+    from outlast_task t
+    where $6::jsonb is not null and t.state = 'waiting' and t.suspect and t.queue = l.name and t.priority = l.priority and t.due <= statement_timestamp()
+      and coalesce(($6::jsonb ->> t.name)::int < t.payload_version, true)
+    order by t.due, t.seq limit 100 for update skip locked
+  ) t
+  limit 100
+), picked as materialized (
+  select id, case when late then 'cancelled' else 'running' end as next from ours
+  union all
+  select id, case when late then 'cancelled' else 'refused' end from others
+)
+update outlast_task t set
+  state = p.next,
+  epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
+  run = case when p.next = 'running' then $2 else t.run end,
+  owner = case when p.next = 'running' then $1 end,
+  crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
+  ending = case when p.next = 'cancelled' then 'expired' end,
+  ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
+  keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
+  refused_at = case when p.next = 'refused' then clock_timestamp() end,
+  refused_by = case when p.next = 'refused' then $1 end,
+  history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
+    when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+from picked p, me
+where t.id = p.id and t.id = any(array(select i.id from picked i))
+returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, case when t.state = 'running' then t.body end as body, t.options, t.digest,
+  case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq`,
   buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, ending, ended_at, reason, error, version, history)
 select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0), to_timestamp(m.expires_ms / 1000.0),
   'dead', 'dead', clock_timestamp(), m.reason, m.error, 1, outlast_line('buried', 0, null, m.error)

@@ -1,3 +1,0 @@
--- breaking: no
--- Keeps the number: another branch has this migration.
-select 1;
