@@ -4,7 +4,7 @@ import { durationMs, type Duration } from '../task/duration.ts';
 import type { Task } from '../task/define-task.ts';
 import { validate } from '../task/input.ts';
 import { chordLetterId } from '../task/chord-link.ts';
-import { decodeJson, toText } from '../task/json.ts';
+import { decodePython, toText } from '../task/json.ts';
 import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
 
 export interface ResultOptions {
@@ -186,7 +186,7 @@ async function readResult(task: Task, id: string, record: ResultRecord): Promise
       fields: { id },
     });
   }
-  const checked = await validate(schema, decodeJson(toText(record.result)));
+  const checked = await validate(schema, decodePython(toText(record.result)));
   if ('value' in checked) return checked.value;
   throw outlastError('ERR_RESULT_INVALID', {
     message: `the result of ${id} is not what ${task.name} declares: ${checked.issues[0]?.message ?? ''}`,

@@ -105,6 +105,27 @@ export async function readFromPython<T = CeleryOutcome>(
   return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
 }
 
+/** Runs a script of the folder to its end; the JSON values that it printed, one a line. */
+export async function runScript<T>(
+  target: CeleryTarget,
+  script: string,
+  ...args: readonly string[]
+): Promise<readonly T[]> {
+  const child = spawn(celeryPython(), [script, ...args], {
+    cwd: FOLDER,
+    env: environment(target),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (part: Buffer) => (output += part.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`${script} ended with ${code}\n${output}`);
+  return output
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as T);
+}
+
 /** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */
 export type CeleryCanvas =
   | (CeleryCall & {

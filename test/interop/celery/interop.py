@@ -98,3 +98,20 @@ def alarm(task_id):
 @app.task(name='interop.total')
 def total(parts):
     return sum(parts)
+
+
+@app.task(name='interop.describe')
+def describe(*args):
+    """The types and texts of what it was given, at every depth of lists and dictionaries."""
+    def shown(value):
+        if isinstance(value, (list, tuple)):
+            return [shown(item) for item in value]
+        if isinstance(value, dict):
+            return {key: shown(item) for key, item in value.items()}
+        return f'{type(value).__name__} {value!r}'
+    return shown(args)
+
+
+@app.task(name='interop.give')
+def give(text):
+    return float(text)
