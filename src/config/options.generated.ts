@@ -208,6 +208,20 @@ export interface BrokerOptions {
    */
   readonly queueType?: 'classic' | 'quorum' | undefined;
   /**
+   * The exchange that is declared with such a queue, under its name: Celery's `task_default_exchange_type`, or
+   * `task_create_missing_queue_exchange_type`. `auto`: `direct`, and none with quorum queues, because Celery may want
+   * either there, and declares it itself.
+   * @default 'auto'
+   */
+  readonly exchangeType?: 'auto' | 'direct' | 'topic' | undefined;
+  /**
+   * Celery's native delayed delivery (5.5 and later): the type of the queues in which messages wait for their `eta`, as
+   * `broker_native_delayed_delivery_queue_type`. Workers declare them if they are missing. `auto`: `quorum` with quorum
+   * queues, else `off`.
+   * @default 'auto'
+   */
+  readonly delayedDelivery?: 'auto' | 'quorum' | 'classic' | 'off' | undefined;
+  /**
    * 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's `task_queue_max_priority`.
    * @default none
    */
