@@ -76,9 +76,13 @@ async function awaitResult(
   for (;;) {
     options.signal?.throwIfAborted();
     const record = await readPatiently(deps, origin.id);
-    if (record?.ending) return await settle(task, record.of ?? origin.id, record);
+    const isNeverSent = record?.of !== undefined;
+    if (record?.ending && !isNeverSent) return await settle(task, origin.id, record);
     const earlier = await lookBefore(before, deps);
-    if (before.length > 0 && earlier === 'unknown') await refuseFailedChord(task, origin.id, deps);
+    const isOfOthers = before.length > 0 && earlier === 'unknown';
+    if (isNeverSent || isOfOthers) await refuseFailedChord(task, origin.id, deps);
+    // The steps before it, and the letter of a chord, say more.
+    if (record?.ending) return await settle(task, record.of ?? origin.id, record);
     const state = record?.state ?? 'unknown';
     isKnown ||= state !== 'unknown' || earlier !== 'unknown';
     // A known task is committed: the connection may be in another caller's transaction by now.

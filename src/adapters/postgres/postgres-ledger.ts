@@ -37,6 +37,7 @@ import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { abandonChords, closeChord, joinChord, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
+import { neverSentTeller } from './postgres-never-sent.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { SqlRow } from '../sql/sql-database.ts';
@@ -53,6 +54,7 @@ export class PostgresLedger implements Ledger {
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
   readonly refusals: RefusalLog;
+  readonly tellNeverSent: NonNullable<Ledger['tellNeverSent']>;
   readonly #beginning: PostgresBegin;
 
   constructor(db: PostgresDatabase, faultPoint: FaultPoint = noFaults) {
@@ -61,6 +63,7 @@ export class PostgresLedger implements Ledger {
     this.#faultPoint = faultPoint;
     this.#beginning = new PostgresBegin(db, faultPoint);
     this.after = postgresAfterLog(db);
+    this.tellNeverSent = neverSentTeller(db);
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -243,6 +246,7 @@ export class PostgresLedger implements Ledger {
   async prune(limit: number): Promise<number> {
     await pruneChords(this.#db, limit);
     await this.#db.query(SQL.pruneEffects, [limit]);
+    await this.#db.query(SQL.pruneNeverSent, [limit]);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }
