@@ -263,6 +263,12 @@ export interface CeleryOptions {
   readonly routes?: CeleryRoutes | undefined;
   /** Where they go without a route: Celery's `task_default_queue`. @default 'celery' */
   readonly defaultQueue?: string | undefined;
+  /**
+   * `redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords
+   * that Python sends are counted there, because only that knows how many parts they have.
+   * @default none
+   */
+  readonly chordBackend?: string | undefined;
 }
 
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */

@@ -40,6 +40,7 @@ import { park } from './postgres-park.ts';
 import { neverSentTeller } from './postgres-never-sent.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
+import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
 import type { SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -49,7 +50,10 @@ const WITHDRAWN_KEEP_MS = 86_400_000;
 const READY_CHANNEL = 'outlast_task';
 
 /** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
+type PostgresLedgerOptions = Omit<LedgerInDatabaseOptions, 'movesIntoLedger'>;
+
 export class PostgresLedger implements Ledger {
+  readonly #joinCeleryChord: LedgerInDatabaseOptions['joinCeleryChord'];
   readonly #db: PostgresDatabase;
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
@@ -57,8 +61,12 @@ export class PostgresLedger implements Ledger {
   readonly tellNeverSent: NonNullable<Ledger['tellNeverSent']>;
   readonly #beginning: PostgresBegin;
 
-  constructor(db: PostgresDatabase, faultPoint: FaultPoint = noFaults) {
+  constructor(
+    db: PostgresDatabase,
+    { faultPoint = noFaults, joinCeleryChord }: PostgresLedgerOptions = {},
+  ) {
     this.#db = db;
+    this.#joinCeleryChord = joinCeleryChord;
     this.refusals = postgresRefusals(db);
     this.#faultPoint = faultPoint;
     this.#beginning = new PostgresBegin(db, faultPoint);
@@ -252,7 +260,8 @@ export class PostgresLedger implements Ledger {
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    return await joinChord(this.#db, part);
+    const joinElsewhere = part.size === null ? this.#joinCeleryChord : undefined;
+    return await (joinElsewhere?.(part) ?? joinChord(this.#db, part));
   }
 
   async closeChord(groupId: string): Promise<void> {

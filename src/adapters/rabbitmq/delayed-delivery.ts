@@ -137,6 +137,6 @@ export function delayedRoute(
   // Rounded down, as Celery does: the receiver waits for the rest.
   const seconds = Math.floor(waitMs / 1_000);
   if (seconds < 1 || seconds > MOST_SECONDS) return null;
-  const bits = [...seconds.toString(2).padStart(LEVELS, '0')].join('.');
+  const bits = seconds.toString(2).padStart(LEVELS, '0').split('').join('.');
   return { exchange: levelName(LEVELS - 1), routingKey: `${bits}.${queue}` };
 }
