@@ -20,6 +20,9 @@ export interface RabbitTarget extends AnyTarget {
   readonly kind: 'rabbitmq';
   readonly hosts: readonly RabbitHost[];
   readonly queueType: 'classic' | 'quorum';
+  /** Of the exchange beside a queue that is declared; null: none is. */
+  readonly exchangeType: 'direct' | 'topic' | null;
+  readonly delayedDelivery: 'quorum' | 'classic' | 'off';
   readonly maxPriority: number | null;
   readonly replies: 'on' | 'off';
 }
@@ -44,7 +47,13 @@ const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
   'Use amqp://user:password@host:5672/vhost, amqps://…, redis://host:6379/0 or rediss://….';
 const AMQP_SCHEMES: ReadonlySet<string> = new Set(['amqp', 'amqps', 'pyamqp']);
-const RABBIT_ONLY = ['queueType', 'maxPriority', 'replies'] as const;
+const RABBIT_ONLY = [
+  'queueType',
+  'exchangeType',
+  'delayedDelivery',
+  'maxPriority',
+  'replies',
+] as const;
 
 /** Reads the broker as a URL or as options with one; `option` is its name for errors. */
 export function readBroker(value: unknown, option: string): BrokerTarget {
@@ -93,7 +102,7 @@ function readDestinations(value: unknown, option: string): readonly string[] {
 function readShape(
   given: Readonly<Record<string, unknown>>,
   option: string,
-): Pick<RabbitTarget, 'queueType' | 'maxPriority' | 'replies'> {
+): Omit<RabbitTarget, keyof AnyTarget | 'kind' | 'hosts'> {
   const { maxPriority = null } = given;
   const queueType = readRow(given, 'queueType', option) as RabbitTarget['queueType'];
   const { min, max } = rowOf(BROKER_TABLE, 'maxPriority', 'integer');
@@ -114,7 +123,22 @@ function readShape(
     });
   }
   const replies = readRow(given, 'replies', option) as RabbitTarget['replies'];
-  return { queueType, maxPriority: maxPriority as number | null, replies };
+  const isQuorum = queueType === 'quorum';
+  const exchangeType = readRow(given, 'exchangeType', option);
+  const delayedDelivery = readRow(given, 'delayedDelivery', option);
+  const auto = isQuorum
+    ? ({ exchangeType: null, delayedDelivery: 'quorum' } as const)
+    : ({ exchangeType: 'direct', delayedDelivery: 'off' } as const);
+  return {
+    queueType,
+    ...auto,
+    ...(exchangeType === 'auto' ? {} : { exchangeType: exchangeType as 'direct' | 'topic' }),
+    ...(delayedDelivery === 'auto'
+      ? {}
+      : { delayedDelivery: delayedDelivery as RabbitTarget['delayedDelivery'] }),
+    maxPriority: maxPriority as number | null,
+    replies,
+  };
 }
 
 function refuseRabbitOptions(given: Readonly<Record<string, unknown>>, option: string): void {

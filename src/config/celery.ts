@@ -1,3 +1,4 @@
+import { maskUrl } from '../errors/mask-secrets.ts';
 import { CELERY_TABLE } from '../options/celery-table.ts';
 import { rowOf } from '../options/option.ts';
 import { shellPattern } from '../task/glob.ts';
@@ -43,6 +44,8 @@ export type ReadRouter = (name: string) => ReadRoute | null;
 export interface CeleryRules {
   readonly defaultQueue: string;
   readonly routers: readonly ReadRouter[];
+  /** The Redis in which Celery counts chords; null: it is the ledger, or not known. */
+  readonly chordBackend: string | null;
   /** Queues that tables name; what a function names is not known before. */
   readonly queues: readonly string[];
 }
@@ -59,9 +62,23 @@ export function readCelery(value: unknown): CeleryRules {
   const routers = readRouters(given['routes']);
   return Object.freeze({
     defaultQueue: readValue(row, defaultQueue, 'celery.defaultQueue') as string,
+    chordBackend: readBackend(given['chordBackend']),
     routers: routers.map(({ router }) => router),
     queues: routers.flatMap(({ queues }) => queues),
   });
+}
+
+const BACKEND = /^(?:rediss?|sentinel):\/\/./i;
+
+function readBackend(value: unknown): string | null {
+  if (value === undefined) return null;
+  if (typeof value === 'string' && BACKEND.test(value)) return value;
+  const shownAs = typeof value === 'string' ? maskUrl(value) : shown(value);
+  throw rangeError(
+    'celery.chordBackend',
+    `is ${shownAs}`,
+    'Use redis://host:6379/0, rediss://… or sentinel://….',
+  );
 }
 
 interface NamedRouter {

@@ -102,6 +102,13 @@ const SHOWN_AS_GIVEN = [
   'maxMessageBytes',
 ] as const;
 
+/** As they were given, without a password. */
+function shownRules(given: unknown, { chordBackend }: CeleryRules): unknown {
+  return chordBackend === null
+    ? given
+    : { ...(given as object), chordBackend: maskUrl(chordBackend) };
+}
+
 /** Merges flags over variables over the file over the defaults, and checks the result. */
 export function resolveConfig(
   file: OutlastConfig = {},
@@ -130,7 +137,7 @@ export function resolveConfig(
   const admission = readAdmission(config['admission']);
   const celery = readCelery(config['celery']);
   const { retention: kept, admission: limits, celery: rules } = config;
-  const shown = { retention: kept, admission: limits, celery: rules };
+  const shown = { retention: kept, admission: limits, celery: shownRules(rules, celery) };
   for (const [key, value] of Object.entries(shown)) {
     settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
   }

@@ -208,6 +208,20 @@ export interface BrokerOptions {
    */
   readonly queueType?: 'classic' | 'quorum' | undefined;
   /**
+   * The exchange that is declared with such a queue, under its name: Celery's `task_default_exchange_type`, or
+   * `task_create_missing_queue_exchange_type`. `auto`: `direct`, and none with quorum queues, because Celery may want
+   * either there, and declares it itself.
+   * @default 'auto'
+   */
+  readonly exchangeType?: 'auto' | 'direct' | 'topic' | undefined;
+  /**
+   * Celery's native delayed delivery (5.5 and later): the type of the queues in which messages wait for their `eta`, as
+   * `broker_native_delayed_delivery_queue_type`. Workers declare them if they are missing. `auto`: `quorum` with quorum
+   * queues, else `off`.
+   * @default 'auto'
+   */
+  readonly delayedDelivery?: 'auto' | 'quorum' | 'classic' | 'off' | undefined;
+  /**
    * 1 to 255: priorities of classic RabbitMQ queues declared here, as Celery's `task_queue_max_priority`.
    * @default none
    */
@@ -249,6 +263,12 @@ export interface CeleryOptions {
   readonly routes?: CeleryRoutes | undefined;
   /** Where they go without a route: Celery's `task_default_queue`. @default 'celery' */
   readonly defaultQueue?: string | undefined;
+  /**
+   * `redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords
+   * that Python sends are counted there, because only that knows how many parts they have.
+   * @default none
+   */
+  readonly chordBackend?: string | undefined;
 }
 
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */

@@ -4,7 +4,11 @@ import {
   type OutlastConfig,
   type ResolvedConfig,
 } from '../config/config.ts';
-import type { EmbeddedAccess, OutboxDatabase } from '../adapters/sql/dialect.ts';
+import type {
+  EmbeddedAccess,
+  LedgerInDatabaseOptions,
+  OutboxDatabase,
+} from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { isEmbedded } from '../config/database-url.ts';
 import type { Env, SectionOptions } from '../config/from-env.ts';
@@ -23,7 +27,7 @@ import { makeRedact, type Redact } from '../task/redact.ts';
 import { Events } from '../telemetry/events.ts';
 import { silentLogger, type Logger } from '../telemetry/logger.ts';
 import { brokerParts, ledgerParts } from './messaging.ts';
-import { OPENERS, PREPARED, type Openers } from './openers.ts';
+import { openCeleryChords, OPENERS, PREPARED, type Openers } from './openers.ts';
 import { Resources } from './resources.ts';
 import { storesOf, withOutbox, type Stores } from './stores.ts';
 
@@ -176,6 +180,14 @@ export class Context {
     return this.#resources.close();
   }
 
+  #celeryChords(): LedgerInDatabaseOptions['joinCeleryChord'] {
+    const { chordBackend } = this.config.celery;
+    if (chordBackend === null) return undefined;
+    const open = async () =>
+      await this.#resources.get('celery chords', () => openCeleryChords(chordBackend));
+    return async part => await (await open()).join(part);
+  }
+
   async #openStores(): Promise<Stores> {
     const { keyring } = this.config;
     const { faultPoint, clock } = this.runtime;
@@ -196,7 +208,10 @@ export class Context {
     };
     const apart = { ...shared, renew: restored, broker };
     const settings = ledgerParts(this.config);
-    if (settings === null) return storesOf({ ...apart, ledger: null });
+    if (settings === null) {
+      const joinCeleryChord = this.#celeryChords();
+      return storesOf({ ...apart, ledger: null, joinCeleryChord });
+    }
     const { generations } = database;
     const beside = { target: parts.target, broker };
     const ledger = await this.#resources.get('ledger', () =>

@@ -1,3 +1,4 @@
+import type { CeleryChords } from '../adapters/redis/celery-chords.ts';
 import type {
   OpenRedisLedgerOptions,
   RedisLedgerStores,
@@ -93,6 +94,12 @@ export async function openLedger({
   const { RedisBroker } = await import('../adapters/redis/redis-broker.ts');
   const consumer = beside.broker instanceof RedisBroker ? { consumer: beside.broker.consumer } : {};
   return await openRedisLedger(url, { ...options, ...consumer });
+}
+
+/** Where Celery counts chords; it connects when it is first asked for something. */
+export async function openCeleryChords(url: string): Promise<CeleryChords> {
+  const adapter = await import('../adapters/redis/celery-chords.ts');
+  return await adapter.openCeleryChords(url);
 }
 
 /** Where a lease is kept. */

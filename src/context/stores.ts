@@ -1,6 +1,6 @@
 import { composeReads } from '../admin/compose-reads.ts';
 import type { ReadModel } from '../admin/read-model.ts';
-import type { OutboxDatabase } from '../adapters/sql/dialect.ts';
+import type { LedgerInDatabaseOptions, OutboxDatabase } from '../adapters/sql/dialect.ts';
 import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
@@ -56,6 +56,8 @@ export type TierParts = {
   /** Whether a chord is open under its group id when its header is sent. Left out: every one. */
   readonly isNoted?: ((message: Envelope) => boolean) | undefined;
   readonly faultPoint: FaultPoint;
+  /** Counts parts of chords whose size only Celery knows. */
+  readonly joinCeleryChord?: LedgerInDatabaseOptions['joinCeleryChord'];
 } & (
   | { readonly broker: Broker | null; readonly ledger: null }
   | { readonly broker: Broker; readonly ledger: RedisLedgerStores }
@@ -86,10 +88,14 @@ export function storesOf(parts: TierParts): Stores {
 }
 
 function storesInDatabase(parts: TierParts): Stores {
-  const { database, broker, renew, faultPoint, isNoted = () => true } = parts;
+  const { database, broker, renew, faultPoint, joinCeleryChord, isNoted = () => true } = parts;
   const { db, reads: outboxReads, results, fences, checkpoints, tiers } = database;
   // A broker apart is published to; only where there is none a row becomes a record by one statement.
-  const inside = ledgerIn(database, { movesIntoLedger: broker === null, faultPoint });
+  const inside = ledgerIn(database, {
+    movesIntoLedger: broker === null,
+    faultPoint,
+    joinCeleryChord,
+  });
   const { reads: ledgerReads, control } = inside;
   return {
     db,

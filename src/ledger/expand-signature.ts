@@ -1,5 +1,6 @@
 import { derivedId } from '../task/digest.ts';
 import { itemsOf, membersOf } from '../task/json-slices.ts';
+import { decodePython } from '../task/json.ts';
 import { readSignature, withOptions, type Signature } from '../task/signature.ts';
 
 /** Where a signature is sent from: it gets this id unless it has its own, and follows a task with this result. */
@@ -209,7 +210,7 @@ function groupIn(options: Texts): Sending['group'] {
 type Texts = ReadonlyMap<string, string>;
 
 export function textIn(texts: Texts, key: string): string | null {
-  const value: unknown = JSON.parse(texts.get(key) ?? 'null');
+  const value = decodePython(texts.get(key) ?? 'null');
   return typeof value === 'string' && value !== '' ? value : null;
 }
 

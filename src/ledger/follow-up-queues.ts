@@ -1,5 +1,6 @@
 import type { PublishManner } from '../broker/broker.ts';
 import type { Envelope } from '../task/envelope.ts';
+import { decodeJson } from '../task/json.ts';
 import { hasFollowUps, isChordLink, readEmbed } from '../task/signature.ts';
 import { isReserved } from './destinations.ts';
 
@@ -30,7 +31,7 @@ class QueueNames {
     try {
       const { callbacks, errbacks, chain, chord } = readEmbed(body);
       for (const text of [...callbacks, ...errbacks, ...(chain ?? []), chord ?? 'null'])
-        this.#visit(JSON.parse(text), 0);
+        this.#visit(decodeJson(text), 0);
     } catch {
       // The worker that reads it to send the follow-ups reports what is wrong with it.
     }
@@ -53,7 +54,7 @@ class QueueNames {
     if (!isObject(kwargs)) return;
     const { tasks, header, body } = kwargs;
     // If the parts of a chord report to us, its body travels as a string.
-    if (isChordLink(String(task)) && typeof body === 'string') this.#visit(JSON.parse(body), depth);
+    if (isChordLink(String(task)) && typeof body === 'string') this.#visit(decodeJson(body), depth);
     if (!STANDS_FOR_OTHERS.has(task)) return;
     for (const next of [tasks, header, body]) this.#visit(next, depth);
   }

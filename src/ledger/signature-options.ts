@@ -1,5 +1,6 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
-import { decodeJson, encodeJson } from '../task/json.ts';
+import { membersOf } from '../task/json-slices.ts';
+import { decodePython } from '../task/json.ts';
 import { safeKey } from '../task/names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { textIn, type Sending } from './expand-signature.ts';
@@ -9,20 +10,21 @@ import type { Destination } from './routes.ts';
 
 /** Texts unchanged; other values, which only Python sends, as JSON. */
 export function readHeaders(text: string | undefined): Record<string, string> {
-  const headers = decodeJson(text ?? 'null');
-  if (typeof headers !== 'object' || headers === null) return {};
+  if (text?.startsWith('{') !== true) return {};
   return Object.fromEntries(
-    Object.entries(headers).map(([key, value]) => [
-      key,
-      typeof value === 'string' ? value : encodeJson(value ?? null),
-    ]),
+    [...membersOf(text)].map(([key, json]) => {
+      const value = decodePython(json);
+      return [key, typeof value === 'string' ? value : json];
+    }),
   );
 }
 
 export function timesOf({ signature: { options } }: Sending): EnvelopeOptions {
   const ms = (key: string): number | null => {
-    const seconds: unknown = JSON.parse(options.get(key) ?? 'null');
-    return typeof seconds === 'number' && seconds > 0 ? seconds * 1_000 : null;
+    const seconds = decodePython(options.get(key) ?? 'null');
+    return typeof seconds === 'number' && seconds > 0 && Number.isFinite(seconds)
+      ? seconds * 1_000
+      : null;
   };
   const [timeoutMs, softTimeoutMs] = [ms('time_limit'), ms('soft_time_limit')];
   return {
@@ -63,7 +65,7 @@ export function addressOf(
   const { priority: itsPriority, ...route } = (isOpen ? routeOf?.(task) : null) ?? {
     queue: queue ?? queueBefore,
   };
-  const given: unknown = JSON.parse(options.get('priority') ?? 'null');
+  const given = decodePython(options.get('priority') ?? 'null');
   const priority = Number(given ?? itsPriority ?? 0);
   const urgency = Number.isInteger(priority) ? Math.min(9, Math.max(0, priority)) : 0;
   return { ...route, ...named, priority: urgency };
@@ -85,7 +87,7 @@ export function momentOf(
   nowMs: number,
   round: (ms: number) => number,
 ): number | null {
-  const value: unknown = JSON.parse(text ?? 'null');
+  const value = decodePython(text ?? 'null');
   if (typeof value === 'number') return inCalendar(round(nowMs + value * 1_000));
   if (typeof value !== 'string') return null;
   const ms = parseInstant(value);

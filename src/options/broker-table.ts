@@ -17,6 +17,21 @@ export const BROKER_TABLE: OptionTable = Object.freeze({
     sentence:
       '`classic` or `quorum`: RabbitMQ queues that are not there yet. Those that are stay as they are.',
   },
+  exchangeType: {
+    kind: 'choice',
+    choices: ['auto', 'direct', 'topic'],
+    default: 'auto',
+    sentence:
+      "The exchange that is declared with such a queue, under its name: Celery's `task_default_exchange_type`, or `task_create_missing_queue_exchange_type`. `auto`: `direct`, and none with quorum queues, because Celery may want either there, and declares it itself.",
+  },
+  delayedDelivery: {
+    kind: 'choice',
+    choices: ['auto', 'quorum', 'classic', 'off'],
+    default: 'auto',
+    sentence:
+      "Celery's native delayed delivery (5.5 and later): the type of the queues in which messages wait for their `eta`, as `broker_native_delayed_delivery_queue_type`. Workers declare them if they are missing. `auto`: `quorum` with quorum queues, else `off`.",
+    more: 'See [quorum queues](celery.md#quorum-queues).',
+  },
   maxPriority: {
     kind: 'integer',
     min: 1,

@@ -15,4 +15,11 @@ export const CELERY_TABLE: OptionTable = Object.freeze({
     default: 'celery',
     sentence: "Where they go without a route: Celery's `task_default_queue`.",
   },
+  chordBackend: {
+    kind: 'url',
+    defaultNote: 'none',
+    sentence:
+      "`redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords that Python sends are counted there, because only that knows how many parts they have.",
+    more: 'See [workflows](../guides/workflows.md#headers-in-two-languages).',
+  },
 });

@@ -4,7 +4,7 @@ import { durationMs, type Duration } from '../task/duration.ts';
 import type { Task } from '../task/define-task.ts';
 import { validate } from '../task/input.ts';
 import { chordLetterId } from '../task/chord-link.ts';
-import { decodeJson, toText } from '../task/json.ts';
+import { decodePython, toText } from '../task/json.ts';
 import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
 
 export interface ResultOptions {
@@ -76,9 +76,13 @@ async function awaitResult(
   for (;;) {
     options.signal?.throwIfAborted();
     const record = await readPatiently(deps, origin.id);
-    if (record?.ending) return await settle(task, record.of ?? origin.id, record);
+    const isNeverSent = record?.of !== undefined;
+    if (record?.ending && !isNeverSent) return await settle(task, origin.id, record);
     const earlier = await lookBefore(before, deps);
-    if (before.length > 0 && earlier === 'unknown') await refuseFailedChord(task, origin.id, deps);
+    const isOfOthers = before.length > 0 && earlier === 'unknown';
+    if (isNeverSent || isOfOthers) await refuseFailedChord(task, origin.id, deps);
+    // The steps before it, and the letter of a chord, say more.
+    if (record?.ending) return await settle(task, record.of ?? origin.id, record);
     const state = record?.state ?? 'unknown';
     isKnown ||= state !== 'unknown' || earlier !== 'unknown';
     // A known task is committed: the connection may be in another caller's transaction by now.
@@ -186,7 +190,7 @@ async function readResult(task: Task, id: string, record: ResultRecord): Promise
       fields: { id },
     });
   }
-  const checked = await validate(schema, decodeJson(toText(record.result)));
+  const checked = await validate(schema, decodePython(toText(record.result)));
   if ('value' in checked) return checked.value;
   throw outlastError('ERR_RESULT_INVALID', {
     message: `the result of ${id} is not what ${task.name} declares: ${checked.issues[0]?.message ?? ''}`,

@@ -99,7 +99,7 @@ export function readReportedPart({ name, body, options, id }: Envelope): Reporte
   const [argument] = itemsOf(args);
   if (argument === undefined) throw new TypeError('it does not report how the part ended');
   const { parentId = id, rootId = parentId } = readOptions({ options });
-  // Python also writes NaN and Infinity, which other languages could not read in the arguments of a body.
+  // It becomes an argument of the body, which must be readable.
   const result = name === DONE && isJson(argument) ? argument : null;
   return { position: positionIn(kwargs), taskId: parentId, rootId, result };
 }

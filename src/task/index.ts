@@ -23,6 +23,8 @@ export type {
 export type { Duration } from './duration.ts';
 export type { AdmissionRuleOptions, RateOptions } from './admission-rule.ts';
 export type { Permit, SendOptions } from './define-task.ts';
+export { python } from './python-value.ts';
+export type { PythonValue } from './python-value.ts';
 export type { Redactor } from './redact.ts';
 export type { StandardSchema } from './standard-schema.ts';
 export { unchecked } from './standard-schema.ts';

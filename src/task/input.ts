@@ -1,7 +1,7 @@
 import { outlastError } from '../errors/error.ts';
 import type { InputIssue } from '../errors/codes.ts';
 import type { Contract } from './contract.ts';
-import { decodeJson, encodeJson, toBytes, toText } from './json.ts';
+import { decodePython, encodeJson, toBytes, toText } from './json.ts';
 import { jsonFault } from './json-limits.ts';
 import type { Soon } from './soon.ts';
 import { formatPath, type StandardSchema } from './standard-schema.ts';
@@ -78,7 +78,7 @@ export interface IncomingCall {
 
 /** Reads Celery's `[args, kwargs, embed]`; throws a plain error when the bytes are not that. */
 export function decodeBody(body: Uint8Array): IncomingCall {
-  const parsed = decodeJson(toText(body));
+  const parsed = decodePython(toText(body));
   if (!Array.isArray(parsed)) throw new TypeError('the body is not a JSON array');
   const [args, kwargs] = parsed as unknown[];
   if (!Array.isArray(args)) throw new TypeError('args is not an array');
@@ -155,5 +155,6 @@ export function invalidInput(name: string, issues: readonly InputIssue[]): Error
 }
 
 function isPlainObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+  const isObject = typeof value === 'object' && value !== null && !Array.isArray(value);
+  return isObject && !(value instanceof Uint8Array);
 }

@@ -1,12 +1,20 @@
 import { parse } from 'lossless-json';
 import { outlastError } from '../errors/error.ts';
 import { MAX_JSON_DIGITS } from './json-limits.ts';
+import { encodeBytes, markNotFinite, mayHoldMarks, readMarks, type Reading } from './typed-json.ts';
 
 /**
  * T itself where JSON carries it unchanged, `never` where it would not: a `Date` would come back as
- * text, a `Map` as `{}`, a function not at all. A `bigint` is a JSON integer.
+ * text, a `Map` as `{}`, a function not at all. A `bigint` is a JSON integer, a `Uint8Array` is marked as kombu marks bytes.
  */
-export type Jsonable<T> = T extends string | number | boolean | null | undefined | bigint
+export type Jsonable<T> = T extends
+  | string
+  | number
+  | boolean
+  | null
+  | undefined
+  | bigint
+  | Uint8Array
   ? T
   : T extends symbol | Date | RegExp | ((...args: never) => unknown)
     ? never
@@ -40,7 +48,7 @@ function refuse(spot: Spot | null, why: string): never {
   const where = path === '' ? 'the value' : `\`${path}\``;
   throw outlastError('ERR_INPUT_NOT_JSON', {
     message: `${where} is not JSON: ${why}`,
-    hint: 'Send plain objects, arrays, strings, finite numbers, bigint, booleans and null; convert the rest yourself, for example a Date with toISOString().',
+    hint: 'Send plain objects, arrays, strings, finite numbers, bigint, booleans, Uint8Array and null; convert the rest yourself, for example a Date with toISOString().',
     fields: { path },
   });
 }
@@ -55,10 +63,18 @@ function pathOf(spot: Spot | null): string {
 
 /** The JSON text of a value that JSON carries unchanged; throws `ERR_INPUT_NOT_JSON` for any other. */
 export function encodeJson(value: unknown): string {
-  return encode(value, null) ?? refuse(null, 'it is undefined');
+  return encode(value, null, 'finite') ?? refuse(null, 'it is undefined');
 }
 
-function encode(value: unknown, spot: Spot | null): string | undefined {
+/** The same for results, which may also be NaN and Infinity, as Python writes them: its arguments may be that too. */
+export function encodeResult(value: unknown): string {
+  return encode(value, null, 'any') ?? refuse(null, 'it is undefined');
+}
+
+/** Which numbers may be written. */
+type Numbers = 'finite' | 'any';
+
+function encode(value: unknown, spot: Spot | null, numbers: Numbers): string | undefined {
   switch (typeof value) {
     case 'string':
       // Escapes NUL and lone surrogates, so both survive any store and any UTF-8 encoder.
@@ -68,15 +84,24 @@ function encode(value: unknown, spot: Spot | null): string | undefined {
     case 'bigint':
       return encodeBigint(value, spot);
     case 'number':
-      if (!Number.isFinite(value)) return refuse(spot, `${value} would become null`);
-      return Object.is(value, -0) ? '0' : String(value);
+      if (numbers === 'finite' && !Number.isFinite(value))
+        return refuse(spot, `${value} would become null`);
+      return encodeNumber(value);
     case 'undefined':
       return undefined;
     case 'object':
-      return value === null ? 'null' : encodeObject(value, spot);
+      return value === null ? 'null' : encodeObject(value, spot, numbers);
     default:
       return refuse(spot, `a ${typeof value} cannot be sent`);
   }
+}
+
+/** An integer beyond 2^53 is not exact, and minus zero is no integer: read as such they would be other numbers. */
+function encodeNumber(value: number): string {
+  if (Object.is(value, -0)) return '-0.0';
+  return Number.isInteger(value) && !Number.isSafeInteger(value)
+    ? value.toExponential()
+    : String(value);
 }
 
 /** Numbers from here on have more digits. */
@@ -88,26 +113,30 @@ function encodeBigint(value: bigint, spot: Spot | null): string {
   return refuse(spot, `a number has more than ${MAX_JSON_DIGITS} digits`);
 }
 
-function encodeObject(value: object, above: Spot | null): string {
+function encodeObject(value: object, above: Spot | null, numbers: Numbers): string {
   const depth = above === null ? 1 : above.depth + 1;
   for (let spot = above; spot !== null; spot = spot.above)
     if (spot.value === value) return refuse(above, 'it contains itself');
   if (depth > MAX_DEPTH) return refuse(above, `it is nested deeper than ${MAX_DEPTH} levels`);
+  if (value instanceof Uint8Array) return encodeBytes(value);
   const spot: Spot = { value, above, depth, key: '' };
-  return Array.isArray(value) ? encodeArray(value, spot) : encodeRecord(value, spot);
+  return Array.isArray(value)
+    ? encodeArray(value, spot, numbers)
+    : encodeRecord(value, spot, numbers);
 }
 
-function encodeArray(values: readonly unknown[], spot: Spot): string {
+function encodeArray(values: readonly unknown[], spot: Spot, numbers: Numbers): string {
   let text = '';
   for (let index = 0; index < values.length; index++) {
     spot.key = index;
-    const item = encode(values[index], spot) ?? refuse(spot, 'undefined would become null');
+    const item =
+      encode(values[index], spot, numbers) ?? refuse(spot, 'undefined would become null');
     text += index === 0 ? item : `,${item}`;
   }
   return `[${text}]`;
 }
 
-function encodeRecord(value: object, spot: Spot): string {
+function encodeRecord(value: object, spot: Spot, numbers: Numbers): string {
   const prototype: unknown = Object.getPrototypeOf(value);
   if (
     prototype !== Object.prototype &&
@@ -125,7 +154,7 @@ function encodeRecord(value: object, spot: Spot): string {
   let text = '';
   for (const key of Object.keys(value)) {
     spot.key = key;
-    const item = encode((value as Readonly<Record<string, unknown>>)[key], spot);
+    const item = encode((value as Readonly<Record<string, unknown>>)[key], spot, numbers);
     // As in JSON.stringify, an undefined member is left out.
     if (item !== undefined) text += `${text === '' ? '' : ','}${JSON.stringify(key)}:${item}`;
   }
@@ -144,10 +173,30 @@ function readNumber(text: string): number | bigint {
   return INTEGER.test(text) && !Number.isSafeInteger(value) ? BigInt(text) : value;
 }
 
-/** Reads JSON; an integer beyond 2^53 becomes a `bigint` instead of another integer. */
-export function decodeJson(text: string): unknown {
-  return MAY_HOLD_BIG_INTEGER.test(text) ? parse(text, null, readNumber) : JSON.parse(text);
+const parseText = (text: string): unknown =>
+  MAY_HOLD_BIG_INTEGER.test(text) ? parse(text, null, readNumber) : JSON.parse(text);
+
+/** Python writes NaN and Infinity into JSON. They are numbers here too. */
+function parseLoosely(text: string): { readonly value: unknown; readonly isMarked: boolean } {
+  try {
+    return { value: parseText(text), isMarked: mayHoldMarks(text) };
+  } catch (error) {
+    const marked = markNotFinite(text);
+    if (marked === null) throw error;
+    return { value: parseText(marked), isMarked: true };
+  }
 }
+
+function decode(text: string, reading: Reading): unknown {
+  const { value, isMarked } = parseLoosely(text);
+  return isMarked ? readMarks(value, reading) : value;
+}
+
+/** Reads what `encodeJson` writes; an integer beyond 2^53 becomes a `bigint` instead of another integer. */
+export const decodeJson = (text: string): unknown => decode(text, { marks: 'own' });
+
+/** The same for what Python may have written: its times, decimals and UUIDs are texts. */
+export const decodePython = (text: string): unknown => decode(text, { marks: 'python' });
 
 const encoder = new TextEncoder();
 const decoder = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -156,9 +205,10 @@ export const toBytes = (text: string): Uint8Array => encoder.encode(text);
 /** Throws on bytes that are not UTF-8: a replacement character would be a silent change. */
 export const toText = (bytes: Uint8Array): string => decoder.decode(bytes);
 
+/** Also with Python's NaN and Infinity. */
 export function isJson(text: string): boolean {
   try {
-    JSON.parse(text);
+    parseLoosely(text);
     return true;
   } catch {
     return false;

@@ -1,5 +1,5 @@
 import type { WireCall } from './input.ts';
-import { decodeJson, encodeJson } from './json.ts';
+import { decodePython, encodeJson } from './json.ts';
 import { itemsOf, membersOf, objectOf } from './json-slices.ts';
 import { EMBED, isChordLink } from './signature.ts';
 
@@ -46,8 +46,8 @@ export function makeRedact(
 function applyRedactor(redactor: Redactor, name: string, call: WireCall): WireCall {
   const shown: unknown = redactor({
     name,
-    args: decodeJson(call.args) as unknown[],
-    kwargs: decodeJson(call.kwargs) as Record<string, unknown>,
+    args: decodePython(call.args) as unknown[],
+    kwargs: decodePython(call.kwargs) as Record<string, unknown>,
   });
   // The promise is never awaited, so its rejection would go unhandled.
   if (shown instanceof Promise) shown.catch(() => undefined);

@@ -1,5 +1,5 @@
 import type { EnvelopeOptions } from './envelope.ts';
-import { toBytes, toText } from './json.ts';
+import { isJson, toBytes, toText } from './json.ts';
 
 /** The bytes of a task, and the redacted copies of its arguments if a column keeps them. */
 export interface StoredPayload {
@@ -75,11 +75,5 @@ function textOf(bytes: Uint8Array | null): string | null {
 
 /** Text that is not JSON would break the body it is put into. */
 function jsonText(value: unknown): string | null {
-  if (typeof value !== 'string') return null;
-  try {
-    JSON.parse(value);
-    return value;
-  } catch {
-    return null;
-  }
+  return typeof value === 'string' && isJson(value) ? value : null;
 }

@@ -128,6 +128,25 @@ describe('a chain', () => {
     });
   });
 
+  it('that ends early has ended for a handle that was found for a later step, until it is retried', async () => {
+    const { add, dies, label, handlers, breakIt } = setup();
+    breakIt(true);
+    await kit().withWorker(handlers, async () => {
+      const { outlast } = kit();
+      const [sent] = await send(NO_TX, [
+        chain(dies.with(1), add.after({ args: [1] }), label.after({ text: 'is' })),
+      ]);
+      const found = outlast.find(label, sent.id);
+      const failure = (await found.result().catch((error: unknown) => error)) as { id: string };
+      expect(failure).toMatchObject({ code: 'ERR_TASK_FAILED', type: 'Error' });
+      expect(failure.id).not.toBe(sent.id);
+      expect(await found.state()).toBe('dead');
+      breakIt(false);
+      expect(await createAdmin(outlast).deadLetters.retry(failure.id)).toBe('ok');
+      expect(await found.result()).toBe('is 2');
+    });
+  });
+
   it('ends at a group with a failed member, and the error links of the next task run', async () => {
     const { add, dies, total, alarm, alarms, handlers, breakIt } = setup();
     breakIt(true);

@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -17,6 +17,8 @@ export interface CeleryTarget {
   readonly maxPriority?: number;
   /** It forwards unknown tasks (`sharing.py`), and prefetches without a limit. */
   readonly isSharing?: boolean;
+  /** Quorum queues that it declares, and the type of their exchanges. */
+  readonly quorum?: { readonly exchangeType: string; readonly queues: readonly string[] };
 }
 
 /** One call of `send_task`; times as ISO 8601. */
@@ -33,6 +35,7 @@ function environment({
   store = backend,
   maxPriority,
   isSharing = false,
+  quorum,
 }: CeleryTarget): NodeJS.ProcessEnv {
   return {
     ...process.env,
@@ -40,6 +43,9 @@ function environment({
     INTEROP_BACKEND: backend,
     INTEROP_STORE: store,
     ...(maxPriority === undefined ? {} : { INTEROP_MAX_PRIORITY: String(maxPriority) }),
+    ...(quorum === undefined
+      ? {}
+      : { INTEROP_QUORUM: [quorum.exchangeType, ...quorum.queues].join(',') }),
     ...(isSharing ? { INTEROP_CONSUMER: 'sharing:SharingConsumer', INTEROP_PREFETCH: '0' } : {}),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
@@ -52,6 +58,13 @@ function environment({
 export function otherCelery(): NodeJS.ProcessEnv {
   const path = process.env['OUTLAST_TEST_CELERY_PATH'];
   return path === undefined ? {} : { PYTHONPATH: path };
+}
+
+/** Major and minor version of the Celery under test. */
+export function celeryVersion(): number {
+  const script = 'import celery; print(".".join(celery.__version__.split(".")[:2]))';
+  const env = { ...process.env, ...otherCelery() };
+  return Number(execFileSync(celeryPython(), ['-c', script], { env }).toString());
 }
 
 /** Sends with a Python producer; `json` is given instead of calls where numbers must not be touched. */
@@ -105,6 +118,27 @@ export async function readFromPython<T = CeleryOutcome>(
   return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
 }
 
+/** Runs a script of the folder to its end; the JSON values that it printed, one a line. */
+export async function runScript<T>(
+  target: CeleryTarget,
+  script: string,
+  ...args: readonly string[]
+): Promise<readonly T[]> {
+  const child = spawn(celeryPython(), [script, ...args], {
+    cwd: FOLDER,
+    env: environment(target),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (part: Buffer) => (output += part.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`${script} ended with ${code}\n${output}`);
+  return output
+    .trim()
+    .split('\n')
+    .map(line => JSON.parse(line) as T);
+}
+
 /** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */
 export type CeleryCanvas =
   | (CeleryCall & {
@@ -147,6 +181,11 @@ export async function callFromPython(
   return { ids, outcomes };
 }
 
+const outputs = new WeakMap<ChildProcess, string>();
+
+/** What a Celery worker has logged. */
+export const outputOf = (worker: ChildProcess): string => outputs.get(worker) ?? '';
+
 /** A Celery worker on these queues; ready when it says so. `node` is its name, where it is asked by name. */
 export async function startCeleryWorker(
   target: CeleryTarget,
@@ -176,6 +215,7 @@ export async function startCeleryWorker(
   await new Promise<void>((resolve, reject) => {
     const read = (part: Buffer): void => {
       output += part.toString();
+      outputs.set(child, output);
       if (/\bready\./.test(output)) resolve();
     };
     child.stdout.on('data', read);

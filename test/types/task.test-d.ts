@@ -230,10 +230,6 @@ task('bad.function', {
   // @ts-expect-error -- a function would not arrive at all
   input: unchecked<{ run: () => void }>(),
 });
-task('bad.bytes', {
-  // @ts-expect-error -- bytes would arrive as an object
-  input: unchecked<Uint8Array>(),
-});
 task('bad.symbol', {
   // @ts-expect-error -- a symbol would not arrive at all
   input: z.symbol(),

@@ -43,10 +43,10 @@ export function postgresDatabase(db: PostgresDatabase, isEmbedded = false): Outb
     fences: new PostgresFenceRows(db),
     checkpoints: new PostgresCheckpointStore(db),
     tiers: new PostgresTiers(db),
-    ledger: ({ movesIntoLedger, faultPoint }): LedgerInDatabase => ({
+    ledger: ({ movesIntoLedger, ...options }): LedgerInDatabase => ({
       outbox: new PostgresOutboxStore(db, { movesIntoLedger }),
       broker: new PostgresBroker(db),
-      ledger: new PostgresLedger(db, faultPoint),
+      ledger: new PostgresLedger(db, options),
       control: new PostgresControlStore(db),
       idempotency: new PostgresIdempotencyStore(db),
       admission: new PostgresAdmissionStore(db),

@@ -391,6 +391,14 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
       `create table outlast_moved (
   task_id text primary key
 )`,
+      `create table outlast_never_sent (
+  task_id text primary key,
+  of_id text not null,
+  ending text not null,
+  error bytea not null,
+  keep_until timestamptz not null
+)`,
+      `create index outlast_never_sent_keep_until on outlast_never_sent (keep_until)`,
     ],
   },
   {

@@ -37,8 +37,10 @@ import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { abandonChords, closeChord, PostgresChordCount, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
+import { neverSentTeller } from './postgres-never-sent.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
+import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
 import type { SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -48,21 +50,30 @@ const WITHDRAWN_KEEP_MS = 86_400_000;
 const READY_CHANNEL = 'outlast_task';
 
 /** The ledger in PostgreSQL: each step is one statement that compares task, epoch, run and state. */
+type PostgresLedgerOptions = Omit<LedgerInDatabaseOptions, 'movesIntoLedger'>;
+
 export class PostgresLedger implements Ledger {
+  readonly #joinCeleryChord: LedgerInDatabaseOptions['joinCeleryChord'];
   readonly #db: PostgresDatabase;
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
   readonly refusals: RefusalLog;
+  readonly tellNeverSent: NonNullable<Ledger['tellNeverSent']>;
   readonly #beginning: PostgresBegin;
   readonly #chords: PostgresChordCount;
 
-  constructor(db: PostgresDatabase, faultPoint: FaultPoint = noFaults) {
+  constructor(
+    db: PostgresDatabase,
+    { faultPoint = noFaults, joinCeleryChord }: PostgresLedgerOptions = {},
+  ) {
     this.#db = db;
+    this.#joinCeleryChord = joinCeleryChord;
     this.refusals = postgresRefusals(db);
     this.#faultPoint = faultPoint;
     this.#beginning = new PostgresBegin(db, faultPoint);
     this.after = postgresAfterLog(db);
     this.#chords = new PostgresChordCount(db);
+    this.tellNeverSent = neverSentTeller(db);
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -253,12 +264,14 @@ export class PostgresLedger implements Ledger {
   async prune(limit: number): Promise<number> {
     await pruneChords(this.#db, limit);
     await this.#db.query(SQL.pruneEffects, [limit]);
+    await this.#db.query(SQL.pruneNeverSent, [limit]);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    return await this.#chords.join(part);
+    const joinElsewhere = part.size === null ? this.#joinCeleryChord : undefined;
+    return await (joinElsewhere?.(part) ?? this.#chords.join(part));
   }
 
   async closeChord(groupId: string): Promise<void> {

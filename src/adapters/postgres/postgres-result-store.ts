@@ -30,6 +30,7 @@ export class PostgresResultStore implements ResultStore {
       result: row['result'] as Uint8Array | null,
       error,
       why: ending === 'discarded' ? (error?.message ?? '') : (row['reason'] as string | null),
+      ...(row['of_id'] === null ? {} : { of: row['of_id'] as string }),
     };
   }
 }

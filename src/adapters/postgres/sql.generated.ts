@@ -129,6 +129,7 @@ export const SQL: {
   readonly park: Entry;
   readonly pruneChords: Entry;
   readonly pruneEffects: Entry;
+  readonly pruneNeverSent: Entry;
   readonly pruneSendKeys: Entry;
   readonly prune: Entry;
   readonly purgeDeadLetters: Entry;
@@ -164,6 +165,7 @@ export const SQL: {
   readonly stepFind: Entry;
   readonly stepKeep: Entry;
   readonly stepMark: Entry;
+  readonly tellNeverSent: Entry;
   readonly tierForget: Entry;
   readonly tierLeft: Entry;
   readonly tierList: Entry;
@@ -1492,6 +1494,8 @@ delete from outlast_chord_part p using over where p.group_id = over.group_id`,
     select key_hash from outlast_effect_key where ends_at < clock_timestamp() order by ends_at limit $1 for update skip locked)
 )
 select count(*)::text as pruned from gone`,
+  pruneNeverSent: `delete from outlast_never_sent where task_id in (
+  select task_id from outlast_never_sent where keep_until < statement_timestamp() order by keep_until limit $1 for update skip locked)`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
@@ -1551,12 +1555,17 @@ returning t.id, t.name, t.queue`,
 union all
 select digest from outlast_task where id = $1::text
 limit 1`,
-  readResult: `select case t.state when 'refused' then 'waiting' else t.state end as state, t.ending, t.result, t.error, t.reason from outlast_task t where t.id = $1
+  readResult: `select case t.state when 'refused' then 'waiting' else t.state end as state, t.ending, t.result, t.error, t.reason, null as of_id from outlast_task t where t.id = $1
 union all
-select 'dead', 'dead', null, convert_to('{"type":"relay","message":' || to_json(d.failure_reason)::text || ',"traceback":""}', 'UTF8'), 'relay'
+select 'dead', 'dead', null, convert_to('{"type":"relay","message":' || to_json(d.failure_reason)::text || ',"traceback":""}', 'UTF8'), 'relay', null
 from outlast_dead_letter d where d.task_id = $1
 union all
-select 'pending', null, null, null, null from outlast_outbox o where o.task_id = $1
+select 'pending', null, null, null, null, null from outlast_outbox o where o.task_id = $1
+union all
+select case n.ending when 'dead' then 'dead' when 'discarded' then 'done' else 'cancelled' end, n.ending, null, n.error, null, n.of_id
+from outlast_never_sent n
+where n.task_id = $1 and not exists (
+  select 1 from outlast_task b where b.id = n.of_id and (b.ending is null or b.ending = 'done'))
 limit 1`,
   readState: `select state from outlast_task where id = $1`,
   reap: `with lost as materialized (
@@ -1822,6 +1831,13 @@ update outlast_step set value = decode($3::text, 'base64') where task_id = $1::t
   on conflict (effect_key, step) do nothing returning step
 )
 select count(*)::text as is_new from also`,
+  tellNeverSent: `insert into outlast_never_sent as n (task_id, of_id, ending, error, keep_until)
+select i.id, $2::text, $3::text, $4::bytea, clock_timestamp() + $5::bigint * interval '1 millisecond'
+from (select distinct id from json_array_elements_text($1::json) as e (id)) i
+where not exists (select 1 from outlast_task t where t.id = i.id)
+order by i.id
+on conflict (task_id) do update
+set of_id = excluded.of_id, ending = excluded.ending, error = excluded.error, keep_until = excluded.keep_until`,
   tierForget: `delete from outlast_tier where role = $1 and store = $2`,
   tierLeft: `select (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
   (select count(*) from outlast_task where state = 'dead')::text as dead,

@@ -5,6 +5,7 @@ import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
 import { readOptions } from '../../task/read-options.ts';
 import { encodeMessage } from '../../wire/encode-message.ts';
 import { ConfirmedChannel } from './confirm-channel.ts';
+import { DelayedDelivery, delayedRoute } from './delayed-delivery.ts';
 import type { Publication } from './frame-writer.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
@@ -29,10 +30,17 @@ interface Prepared {
   /** False: the queue name came from outside. */
   readonly mayDeclare: boolean;
   readonly settle: Settle;
+  /** It waits at the broker until its time has come. */
+  isDelayed: boolean;
 }
 
 /** To a queue of ours through the default exchange, or through an exchange named by the sender. */
 type Route = 'queue' | 'exchange';
+
+export interface PublisherOptions {
+  readonly origin: string;
+  readonly onTrouble: (error: unknown) => void;
+}
 
 interface ChannelState {
   readonly link: OpenLink;
@@ -55,14 +63,17 @@ export class Publisher {
   #known: { readonly link: OpenLink; readonly queues: Map<string, Promise<string | null>> } | null =
     null;
   readonly #followUpQueues: FollowUpQueues;
+  readonly #delayed: DelayedDelivery | null;
 
   readonly #finding = new FewAtOnce(8, 2_000);
   readonly #windows = new RouteWindows();
 
-  constructor(link: RabbitLink, shape: QueueShape, origin: string) {
+  constructor(link: RabbitLink, shape: QueueShape, { origin, onTrouble }: PublisherOptions) {
     this.#link = link;
     this.#shape = shape;
     this.#origin = origin;
+    const { delayedDelivery: type } = shape;
+    this.#delayed = type === 'off' ? null : new DelayedDelivery(type, onTrouble);
     this.#followUpQueues = new FollowUpQueues(shape);
   }
 
@@ -93,7 +104,7 @@ export class Publisher {
       const options = readOptions(envelope);
       const isOwnRoute = (options.exchange ?? '') !== '';
       const queue = isOwnRoute ? null : envelope.queue;
-      return { envelope, options, queue, mayDeclare, settle };
+      return { envelope, options, queue, mayDeclare, settle, isDelayed: false };
     } catch (error) {
       settle(notEncoded(error));
       return null;
@@ -101,8 +112,10 @@ export class Publisher {
   }
 
   /** Built when it is written: building it earlier and keeping it costs more. */
-  #publicationOf({ envelope, options }: Prepared): Publication {
+  #publicationOf({ envelope, options, isDelayed }: Prepared): Publication {
     const { headers, properties, body } = encodeMessage(envelope, this.#origin, options);
+    const delayed = isDelayed ? routeOfLater(envelope) : null;
+    if (delayed !== null) return { headers, properties, body, ...delayed };
     const { exchange = '', routingKey } = options;
     const key = exchange === '' ? envelope.queue : (routingKey ?? envelope.queue);
     return { headers, properties, body, exchange, routingKey: key };
@@ -123,11 +136,15 @@ export class Publisher {
           item.settle({ status: 'refused', error: why });
           continue;
         }
+        item.isDelayed = await this.#mayDelay(link, item);
         const window = this.#windows.of(routeOf(item));
         if (!window.hasRoom && !(await window.untilFree()))
           throw new Error(`${routeOf(item)} has confirmed nothing for a while`);
         // Looked up for each: a faulty message may have closed it, and the rest go on another.
-        const state = this.#openChannel(link, item.queue === null ? 'exchange' : 'queue');
+        const state = this.#openChannel(
+          link,
+          item.queue === null || item.isDelayed ? 'exchange' : 'queue',
+        );
         const channel =
           state.channel ?? (await within(TIMEOUT_MS, state.opening, 'has opened no channel'));
         if (channel.underWay >= MOST_UNDER_WAY)
@@ -140,6 +157,14 @@ export class Publisher {
       for (const { settle } of prepared.slice(begun))
         settle({ status: 'unavailable', error: textOf(error) });
     }
+  }
+
+  /** Where Celery would have it wait there: a worker of Celery holds what came too early, and takes nothing else meanwhile. */
+  async #mayDelay(link: OpenLink, { queue, envelope }: Prepared): Promise<boolean> {
+    if (this.#delayed === null || queue === null || routeOfLater(envelope) === null) return false;
+    const reaching = this.#delayed.reach(link.model, queue);
+    const reached = await within(TIMEOUT_MS, reaching, 'has delayed nothing').catch(() => null);
+    return reached === 'reached';
   }
 
   #write(channel: ConfirmedChannel, item: Prepared, window: RouteWindow): void {
@@ -252,6 +277,9 @@ export class Publisher {
 
 const routeOf = ({ queue, options }: Prepared): string =>
   queue === null ? `exchange ${options.exchange ?? ''}` : `queue ${queue}`;
+
+const routeOfLater = ({ queue, etaMs }: Envelope): ReturnType<typeof delayedRoute> =>
+  etaMs === null ? null : delayedRoute(queue, etaMs - systemClock.now());
 
 const notEncoded = (error: unknown): PublishOutcome => ({
   status: 'refused',

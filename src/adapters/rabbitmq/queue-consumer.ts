@@ -5,17 +5,24 @@ import { ByteAllowance, MessageSize } from '../../runtime/ahead-budget.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
+import type { DelayedDelivery } from './delayed-delivery.ts';
 import { lost } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
 import { Subscription, type ConsumingEnd, type Window } from './subscription.ts';
+import { within } from './within.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
 /** A queue that cannot be consumed (no permission, its node is down) is retried with a backoff. */
 const RESUBSCRIBE: BackoffPolicy = { baseMs: 100, maxMs: 10_000, jitter: 'full' };
 
+/** How long consuming waits until delayed messages reach the queue. */
+const REACH_MS = 2_000;
+
 export interface ConsumerOptions {
   readonly link: RabbitLink;
   readonly shape: QueueShape;
+  /** Declared for the queue, so that messages which Celery delays reach it. */
+  readonly delayed: DelayedDelivery | null;
   /** How many messages may be pushed. */
   readonly demand: Demand;
   /** It is the only queue of its process. */
@@ -244,6 +251,7 @@ export class QueueConsumer implements PushedQueue {
 
   async #consume({ model }: OpenLink): Promise<ConsumingEnd> {
     await ensureQueue(model, this.#queue, this.#options.shape);
+    await this.#reachLater(model);
     let subscription = this.#subscription;
     if (!subscription?.isOpen) {
       const onShut = (): void => this.#demand.changed();
@@ -260,6 +268,14 @@ export class QueueConsumer implements PushedQueue {
     // The server cancels all consumers of a queue; the next iteration starts with the first window only.
     if (current.isOpen) await current.stop();
     return end;
+  }
+
+  /** Before the first message, if that is quick; messages that are due need not wait for those that are not. */
+  async #reachLater(model: OpenLink['model']): Promise<void> {
+    const { delayed } = this.#options;
+    if (delayed === null) return;
+    const reaching = delayed.keepReaching(model, this.#queue, this.#closing.signal);
+    await within(REACH_MS, reaching, 'has delayed nothing yet').catch(() => undefined);
   }
 
   /**

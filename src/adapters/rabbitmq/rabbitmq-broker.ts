@@ -7,6 +7,7 @@ import { ByteAllowance } from '../../runtime/ahead-budget.ts';
 import { sleep, systemClock } from '../../runtime/clock.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
+import { DelayedDelivery } from './delayed-delivery.ts';
 import { Publisher } from './publisher.ts';
 import { QueueConsumer, readTag, type TagParts } from './queue-consumer.ts';
 import { Replier } from './replier.ts';
@@ -54,10 +55,12 @@ export class RabbitBroker implements Broker {
     // A consumer sends nothing that could be blocked.
     this.#consuming = new RabbitLink(target.hosts, 'consumer', { onBlocked: () => undefined });
     const origin = `gen${process.pid}@${hostname()}`;
-    this.#publisher = new Publisher(this.#publishing, target, origin);
+    this.#publisher = new Publisher(this.#publishing, target, { origin, onTrouble });
     this.#replier = new Replier(this.#publishing);
     if (target.replies === 'on') this.reply = replies => this.#replier.reply(replies);
-    const shared = { link: this.#consuming, shape: target, maxMessageBytes, onTrouble };
+    const { delayedDelivery: type } = target;
+    const delayed = type === 'off' ? null : new DelayedDelivery(type, onTrouble);
+    const shared = { link: this.#consuming, shape: target, delayed, maxMessageBytes, onTrouble };
     this.#makeConsumer = (queue, isAlone) => {
       const demand = this.#demand;
       if (demand === null) throw new Error('the broker was not told how much it may push');

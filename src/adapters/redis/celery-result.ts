@@ -1,6 +1,7 @@
 import type { ErrorRecord } from '../../ledger/ledger.ts';
 import type { ResultRecord } from '../../result/result-store.ts';
-import { decodeJson, encodeJson, toBytes } from '../../task/json.ts';
+import { membersOf } from '../../task/json-slices.ts';
+import { decodePython, encodeJson, toBytes } from '../../task/json.ts';
 
 /** The key where Celery keeps a task's outcome; it publishes it on a channel of the same name. */
 export function celeryResultKey(id: string): string {
@@ -23,7 +24,7 @@ export function readCeleryResult(text: string): ResultRecord | null {
 function recordOf(meta: Table, text: string): ResultRecord | null {
   switch (meta['status']) {
     case 'SUCCESS':
-      return { ...NOTHING, state: 'done', ending: 'done', result: resultBytes(meta, text) };
+      return { ...NOTHING, state: 'done', ending: 'done', result: resultBytes(text) };
     case 'FAILURE':
       return { ...NOTHING, state: 'dead', ending: 'dead', error: errorOf(meta) };
     case 'REVOKED':
@@ -39,39 +40,37 @@ function recordOf(meta: Table, text: string): ResultRecord | null {
 type Table = Readonly<Record<string, unknown>>;
 
 function parse(text: string): Table | null {
-  for (const read of [decodeJson, readLoosely]) {
-    try {
-      const value = read(text);
-      if (typeof value === 'object' && value !== null && !Array.isArray(value))
-        return value as Table;
-    } catch {
-      // Python writes NaN and Infinity, which are not JSON: then the value's text has to do.
-    }
+  try {
+    const value = decodePython(text);
+    const isTable = typeof value === 'object' && value !== null && !Array.isArray(value);
+    return isTable ? (value as Table) : null;
+  } catch {
+    return null;
   }
-  return null;
 }
 
-const AROUND = /^\{"status": "([A-Z]+)", "result": /;
-
-function readLoosely(text: string): Table {
-  return { status: AROUND.exec(text)?.[1] };
-}
-
-function resultBytes(meta: Table, text: string): Uint8Array {
-  if ('result' in meta) return toBytes(encodeJson(meta['result']));
-  const start = AROUND.exec(text)?.[0].length ?? 0;
-  return toBytes(text.slice(start, text.lastIndexOf(', "traceback": ')));
-}
+/** As it was written: a float of Python stays one, also for the next reader. */
+const resultBytes = (text: string): Uint8Array => toBytes(membersOf(text).get('result') ?? 'null');
 
 function errorOf(meta: Table): ErrorRecord {
   const { exc_type: type, exc_message: message } = (meta['result'] ?? {}) as Table;
   const parts: readonly unknown[] = Array.isArray(message) ? message : [message];
-  const texts = parts.map(part => (typeof part === 'string' ? part : encodeJson(part ?? null)));
+  const texts = parts.map(shownPart);
   return {
     type: typeof type === 'string' ? type : 'Error',
     message: texts.join(', '),
     traceback: typeof meta['traceback'] === 'string' ? meta['traceback'] : '',
   };
+}
+
+function shownPart(part: unknown): string {
+  if (typeof part === 'string') return part;
+  try {
+    return encodeJson(part ?? null);
+  } catch {
+    // Python's NaN, or deeper than we write.
+    return String(part);
+  }
 }
 
 function revoked(message: string): ResultRecord {

@@ -12,8 +12,6 @@ const UNKNOWN: ResultRecord = {
   why: null,
 };
 
-const OVER: ReadonlySet<string> = new Set(['dead', 'cancelled']);
-
 /** The largest result that our workers keep, plus what Celery writes around it. */
 const MOST_BYTES = 17_825_792;
 
@@ -61,7 +59,7 @@ export class RedisResultStore implements ResultStore {
     if (record?.of === undefined) return record;
     // If that task was revived, this one may still be sent.
     const before = await findRecord(this.#connection, await this.#roots(), record.of);
-    const isOver = before === null || OVER.has(before.record.state);
-    return isOver ? record : null;
+    const ending = before === null ? 'dead' : before.record.ending;
+    return ending === null || ending === 'done' ? null : record;
   }
 }

@@ -2,7 +2,7 @@ import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.
 import type { BegunTask } from '../../ledger/ledger.ts';
 import { isIntact } from '../../task/digest.ts';
 import { validate, type Checked } from '../../task/input.ts';
-import { encodeJson, toBytes } from '../../task/json.ts';
+import { encodeResult, toBytes } from '../../task/json.ts';
 import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
 import { asVerdict } from '../../task/verdict.ts';
 import { RefusedBySchema } from './brief-error.ts';
@@ -182,8 +182,8 @@ function settleValue(
       if (!schema) return doneWith(null, scope);
       const checked = validate(schema, value);
       return checked instanceof Promise
-        ? checked.then(late => doneWith(encodeResult(late, value), scope))
-        : doneWith(encodeResult(checked, value), scope);
+        ? checked.then(late => doneWith(resultText(late, value), scope))
+        : doneWith(resultText(checked, value), scope);
     }
   }
 }
@@ -203,7 +203,7 @@ function doneWith(text: string | null, scope: RunScope): Settlement {
 }
 
 /** The value is checked and stored as the handler returned it; readers parse it. */
-function encodeResult(checked: Checked, value: unknown): string {
+function resultText(checked: Checked, value: unknown): string {
   if ('issues' in checked) {
     const [first] = checked.issues;
     throw new RefusedBySchema(
@@ -211,7 +211,7 @@ function encodeResult(checked: Checked, value: unknown): string {
       checked.issues.map(({ path }) => path),
     );
   }
-  const text = encodeJson(value);
+  const text = encodeResult(value);
   const bytes = Buffer.byteLength(text);
   if (bytes <= MAX_RESULT_BYTES) return text;
   throw outlastError('ERR_PAYLOAD_TOO_LARGE', {

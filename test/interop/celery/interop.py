@@ -5,6 +5,7 @@ import time
 import redis
 from celery import Celery, chain
 from celery.bootsteps import StartStopStep
+from kombu import Exchange, Queue
 
 app = Celery('interop', broker=os.environ['INTEROP_BROKER'], backend=os.environ['INTEROP_BACKEND'])
 app.conf.update(
@@ -18,6 +19,15 @@ app.conf.update(
     worker_consumer=os.environ.get('INTEROP_CONSUMER', 'celery.worker.consumer:Consumer'),
     task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
 )
+if 'INTEROP_QUORUM' in os.environ:
+    kind, *names = os.environ['INTEROP_QUORUM'].split(',')
+    app.conf.update(
+        task_default_exchange_type=kind,
+        task_queues=[
+            Queue(name, Exchange(name, type=kind), routing_key=name, queue_arguments={'x-queue-type': 'quorum'})
+            for name in names
+        ],
+    )
 
 
 class Ticking(StartStopStep):
@@ -98,3 +108,20 @@ def alarm(task_id):
 @app.task(name='interop.total')
 def total(parts):
     return sum(parts)
+
+
+@app.task(name='interop.describe')
+def describe(*args):
+    """The types and texts of what it was given, at every depth of lists and dictionaries."""
+    def shown(value):
+        if isinstance(value, (list, tuple)):
+            return [shown(item) for item in value]
+        if isinstance(value, dict):
+            return {key: shown(item) for key, item in value.items()}
+        return f'{type(value).__name__} {value!r}'
+    return shown(args)
+
+
+@app.task(name='interop.give')
+def give(text):
+    return float(text)

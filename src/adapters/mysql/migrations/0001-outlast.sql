@@ -178,14 +178,3 @@ create table outlast_effect_key (
   ends_at datetime(6) not null,
   key outlast_effect_key_ends_at (ends_at)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin;
-
--- Brokers and ledgers that have served beside this database, by their addresses: a store that is not configured any more may
--- still have tasks.
-create table outlast_tier (
-  role varchar(16) not null,
-  -- SHA-256 of `store`, as hexadecimal text: an address may be longer than what an index takes.
-  store_hash varchar(64) not null,
-  store text not null,
-  last_at datetime(6) not null,
-  primary key (role, store_hash)
-) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin;
