@@ -1,7 +1,7 @@
 import { isOutlastError } from '../errors/error.ts';
 import type { FleetPlace } from '../broker/fleet.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { safeName } from '../task/names.ts';
+import { safeKey, safeName } from '../task/names.ts';
 import type { Redact } from '../task/redact.ts';
 import { isTruthy, type ControlRequest } from '../wire/control-message.ts';
 import type { Worker } from '../worker/worker.ts';
@@ -224,7 +224,7 @@ export class Panel {
 
   async #revoke(given: Arguments, isTerminating: boolean): Promise<unknown> {
     const { worker, revocations, runtime } = this.#deps;
-    const ids = idsOf(given['task_id']).map(id => safeName(id, 'task id'));
+    const ids = idsOf(given['task_id']).map(id => safeKey(id, 'the id of a task'));
     runtime.log.info({ tasks: ids.length, isTerminating }, 'tasks are revoked by remote control');
     const running = new Set(worker.runs.map(run => run.task.id));
     await revocations.revoke(ids, isTerminating ? signalOf(given) : null, () => worker.runs);
