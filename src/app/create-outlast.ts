@@ -87,7 +87,11 @@ function createInstance<Tx>(
     admit: (task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
       producer.admit({ task, input, options: sendOptions }),
     find: (task: Task, id: string) =>
-      handles.of(task, { id: safeKey(id, 'the id of a task'), isNew: false, isUncommitted: () => false }),
+      handles.of(task, {
+        id: safeKey(id, 'the id of a task'),
+        isNew: false,
+        isUncommitted: () => false,
+      }),
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),

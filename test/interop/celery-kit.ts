@@ -1,4 +1,4 @@
-import { spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
@@ -15,6 +15,8 @@ export interface CeleryTarget {
   readonly store?: string;
   /** Celery's `task_queue_max_priority`, for RabbitMQ. */
   readonly maxPriority?: number;
+  /** Celery's `task_default_queue`. */
+  readonly defaultQueue?: string;
   /** It forwards unknown tasks (`sharing.py`), and prefetches without a limit. */
   readonly isSharing?: boolean;
 }
@@ -32,6 +34,7 @@ function environment({
   backend,
   store = backend,
   maxPriority,
+  defaultQueue,
   isSharing = false,
 }: CeleryTarget): NodeJS.ProcessEnv {
   return {
@@ -40,6 +43,7 @@ function environment({
     INTEROP_BACKEND: backend,
     INTEROP_STORE: store,
     ...(maxPriority === undefined ? {} : { INTEROP_MAX_PRIORITY: String(maxPriority) }),
+    ...(defaultQueue === undefined ? {} : { INTEROP_DEFAULT_QUEUE: defaultQueue }),
     ...(isSharing ? { INTEROP_CONSUMER: 'sharing:SharingConsumer', INTEROP_PREFETCH: '0' } : {}),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
@@ -103,6 +107,33 @@ export async function readFromPython<T = CeleryOutcome>(
   const [code] = (await once(child, 'close')) as [number | null];
   if (code !== 0) throw new Error(`the reader ended with ${code}`);
   return JSON.parse(output.slice(output.indexOf('\n'))) as readonly T[];
+}
+
+/** Runs cases of `canvas.py`, which Python itself builds and reads; what each gives, by its name. */
+export async function runCanvas(
+  target: CeleryTarget,
+  { ours, theirs }: { readonly ours: string; readonly theirs: string },
+  cases: readonly string[],
+): Promise<Readonly<Record<string, unknown>>> {
+  const child = spawn(celeryPython(), ['canvas.py', ...cases], {
+    cwd: FOLDER,
+    env: { ...environment(target), INTEROP_OURS: ours, INTEROP_THEIRS: theirs },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (part: Buffer) => (output += part.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`the cases ended with ${code}`);
+  return JSON.parse(output) as Readonly<Record<string, unknown>>;
+}
+
+/** The version of the Celery that the tests run, as numbers: `[5, 2, 6]`. */
+export function celeryVersion(): readonly number[] {
+  const { stdout } = spawnSync(celeryPython(), ['-c', 'import celery; print(celery.__version__)'], {
+    env: { ...process.env, ...otherCelery() },
+    encoding: 'utf8',
+  });
+  return stdout.trim().split('.').map(Number);
 }
 
 /** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */
