@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { decodeJson } from '../../src/task/json.ts';
+import { until } from '../support/database.ts';
 import { celeryPython } from '../support/servers.ts';
 
 const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
@@ -134,6 +135,29 @@ export function celeryVersion(): readonly number[] {
     encoding: 'utf8',
   });
   return stdout.trim().split('.').map(Number);
+}
+
+/** Whether the Python of the tests has Flower. */
+export function hasFlower(): boolean {
+  const env = { ...process.env, ...otherCelery() };
+  return spawnSync(celeryPython(), ['-c', 'import flower.command'], { env }).status === 0;
+}
+
+/** Flower with its API, on this port; ready when it answers. */
+export async function startFlower(target: CeleryTarget, port: number): Promise<ChildProcess> {
+  const flags = ['-A', 'interop', 'flower', `--port=${port}`, '--address=127.0.0.1'];
+  const child = spawn(celeryPython(), ['watch.py', ...flags], {
+    cwd: FOLDER,
+    env: { ...environment(target), FLOWER_UNAUTHENTICATED_API: 'true' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const answers = (): Promise<boolean> =>
+    fetch(`http://127.0.0.1:${port}/healthcheck`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await until(answers);
+  return child;
 }
 
 /** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */
