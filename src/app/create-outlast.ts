@@ -7,7 +7,7 @@ import type { SentCall } from '../outbox/compose-call.ts';
 import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
-import { safeName } from '../task/names.ts';
+import { safeKey } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { currentTask } from '../worker/context.ts';
@@ -87,7 +87,11 @@ function createInstance<Tx>(
     admit: (task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
       producer.admit({ task, input, options: sendOptions }),
     find: (task: Task, id: string) =>
-      handles.of(task, { id: safeName(id, 'task id'), isNew: false, isUncommitted: () => false }),
+      handles.of(task, {
+        id: safeKey(id, 'the id of a task'),
+        isNew: false,
+        isUncommitted: () => false,
+      }),
     transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
     handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
       defineHandler(task, handler, origin),

@@ -5,6 +5,7 @@ import type { BegunTask, CancelStatus } from '../ledger/ledger.ts';
 import type { LifeState } from '../result/result-store.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { digestOf } from '../task/digest.ts';
+import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
@@ -92,9 +93,16 @@ function setup(
     },
     onShutdown: () => undefined,
   });
-  const runs: { task: BegunTask; startedAt: number; stop: (why: string) => void }[] = [];
+  const runs: {
+    task: BegunTask;
+    startedAt: number;
+    isWaiting?: boolean;
+    stop: (why: string) => void;
+  }[] = [];
+  const prefetched: Envelope[] = [];
   const worker = {
     runs,
+    prefetch: { envelopes: prefetched },
     queues: { default: 1 },
     takeFrom: () => undefined,
     run: (signal: AbortSignal) =>
@@ -133,6 +141,7 @@ function setup(
     member,
     sent,
     runs,
+    prefetched,
     states,
     cancelled,
     ask,
@@ -337,6 +346,93 @@ describe('remote control', () => {
     ask('ping', {}, { matcher: 'pcre', pattern: String.raw`(o)\1` });
     await time.runUntil(100);
     expect(answered()).toEqual([{ error: expect.stringContaining('use a glob') as string }]);
+    await end();
+  });
+});
+
+describe('tasks that have not started', () => {
+  it('are scheduled until their time comes or they are revoked, after a retry too', async () => {
+    const { time, member, ask, answered, end } = setup();
+    const parked = (id: string, etaMs: number): void =>
+      member.observer.parked({ ...begun(id).envelope, etaMs });
+    for (const [id, etaMs] of [
+      ['late', 90_000],
+      ['soon', 30_000],
+      ['gone', 60_000],
+    ] as const)
+      parked(id, etaMs);
+    member.observer.settled(begun('again'), failing(45_000), 8);
+    ask('revoke', { task_id: 'gone' });
+    await time.runUntil(100);
+    ask('scheduled');
+    await time.runUntil(200);
+    const shown = answered().at(-1) as { readonly request: Fields }[];
+    expect(shown.map(({ request }) => request['id'])).toEqual(['soon', 'again', 'late']);
+    expect(shown[0]).toMatchObject({
+      eta: expect.stringContaining('+00:00') as string,
+      priority: 6,
+      request: { args: [2, 3], time_start: null, worker_pid: null, acknowledged: true },
+    });
+    await time.runUntil(50_000);
+    ask('dump_schedule');
+    await time.runUntil(50_100);
+    expect((answered().at(-1) as unknown[]).length).toBe(1);
+    await end();
+  });
+
+  it('are reserved while they have no slot or are prefetched, and active afterwards', async () => {
+    const { time, runs, prefetched, ask, answered, end } = setup();
+    const run = { startedAt: 0, stop: () => undefined };
+    runs.push({ ...run, task: begun('runs') }, { ...run, task: begun('waits'), isWaiting: true });
+    prefetched.push(begun('fetched').envelope);
+    ask('reserved');
+    ask('active');
+    ask('query_task', { ids: ['waits', 'runs'] });
+    await time.runUntil(100);
+    const [reserved, active, query] = answered() as [Fields[], Fields[], Fields];
+    expect(reserved.map(({ id }) => id)).toEqual(['waits', 'fetched']);
+    expect(active.map(({ id }) => id)).toEqual(['runs']);
+    expect(query).toMatchObject({ waits: ['reserved', {}], runs: ['active', {}] });
+    await end();
+  });
+
+  it('are revoked when they start with a stamp that was revoked, and others are not', async () => {
+    const { time, member, ask, answered, cancelled, events, end } = setup();
+    const { observer } = member;
+    const stamped = begun('a', { stamps: { tenant: ['x', 7], other: 'y' } });
+    expect(observer.starting(stamped)).toBeNull();
+    ask('revoke_by_stamped_headers', { headers: { tenant: [7], it: "isn't" } });
+    ask('revoke_by_stamped_headers', { headers: ['batch=b1'], terminate: true });
+    await time.runUntil(50);
+    ask('revoke_by_stamped_headers', {});
+    await time.runUntil(100);
+    expect(answered()).toEqual([
+      { ok: `headers {'tenant': [7], 'it': "isn't"} flagged as revoked, but not terminated` },
+      { ok: "headers {'batch': 'b1'} were not terminated" },
+      { error: expect.any(String) as string },
+    ]);
+    expect(await observer.starting(stamped)).toBe(true);
+    expect(await observer.starting(begun('b', { stamps: { batch: 'b1' } }))).toBe(true);
+    expect(observer.starting(begun('c', { stamps: { tenant: 'z' } }))).toBeNull();
+    expect(observer.starting(begun('d'))).toBeNull();
+    await time.runUntil(1_000);
+    expect(cancelled).toEqual(['a', 'b']);
+    expect(events().at(-1)).toMatchObject({ type: 'task-revoked', uuid: 'b' });
+    await end();
+  });
+
+  it('do not have running ones with the same stamp stopped, unless they are to be terminated', async () => {
+    const { time, runs, ask, answered, cancelled, end } = setup();
+    const stopped: string[] = [];
+    const stop = (why: string): void => void stopped.push(why);
+    runs.push({ task: begun('a', { stamps: { tenant: 'x' } }), startedAt: 0, stop });
+    ask('revoke_by_stamped_headers', { headers: { tenant: ['x'] } });
+    await time.runUntil(100);
+    expect(cancelled).toEqual([]);
+    ask('revoke_by_stamped_headers', { headers: { tenant: 'x' }, terminate: 1 });
+    await time.runUntil(200);
+    expect(answered().at(-1)).toEqual({ ok: "headers {'tenant': 'x'} revoked" });
+    expect([cancelled, stopped]).toEqual([['a'], ['lost']]);
     await end();
   });
 });

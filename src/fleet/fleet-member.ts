@@ -3,6 +3,8 @@ import type { Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { sleep } from '../runtime/clock.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { Envelope } from '../task/envelope.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { Redact } from '../task/redact.ts';
 import { readRequest, writeReply, type ControlRequest } from '../wire/control-message.ts';
 import type { RunObserver } from '../worker/run-observer.ts';
@@ -13,7 +15,9 @@ import { addressOf } from './match-node.ts';
 import { Panel, type ControlScope } from './panel.ts';
 import { RequestBudget } from './request-budget.ts';
 import { Revocations } from './revocations.ts';
+import { RevokedStamps } from './revoked-stamps.ts';
 import { endedEvent, receivedEvent, revokedEvent, type TaskEvent } from './task-events.ts';
+import { WaitingTasks } from './waiting-tasks.ts';
 import { HEARTBEAT_SECONDS, vitals } from './worker-stats.ts';
 
 export interface FleetMemberSettings {
@@ -58,6 +62,8 @@ export class FleetMember {
   readonly #clock = new LamportClock();
   readonly #events: EventSender;
   readonly #revocations: Revocations;
+  readonly #revokedStamps = new RevokedStamps();
+  readonly #waiting = new WaitingTasks();
   /** How often each task was begun; only tasks with a handler here are counted, as unknown names have no limit. */
   readonly #totals: Map<string, number>;
   #processed = 0;
@@ -78,12 +84,23 @@ export class FleetMember {
     this.#sendsTaskEvents = settings.sendsEvents;
     this.#budget = new RequestBudget(runtime.clock);
     this.#events = new EventSender(fleet, runtime, node, this.#clock);
-    this.#revocations = new Revocations({ ...deps, emit: event => this.#emit(() => event) });
+    this.#revocations = new Revocations({
+      ...deps,
+      emit: event => this.#emit(() => event),
+      onCancelled: id => this.#waiting.forget(id),
+    });
   }
 
   /** Observes every run of the worker. An error here never reaches a task. */
   readonly observer: RunObserver = {
-    parked: envelope => this.#emit(() => receivedEvent(envelope, 0, this.#deps.redact)),
+    parked: envelope => {
+      this.#waiting.note(envelope, envelope.etaMs ?? 0);
+      this.#emit(() => receivedEvent(envelope, 0, this.#deps.redact));
+    },
+    starting: ({ id, envelope }) => {
+      if (this.#revokedStamps.isEmpty || !this.#hasRevokedStamp(envelope)) return null;
+      return this.#revocations.revokeStarting(id);
+    },
     held: ({ id }) => this.#revocations.onHeld(id),
     expired: ({ id }) => this.#emit(() => revokedEvent(id, { isExpired: true })),
     started: ({ id, envelope, failures }) => {
@@ -95,6 +112,11 @@ export class FleetMember {
       const isResultShown = this.#deps.redact === null;
       this.#emit(() => endedEvent(task, settlement, { ranMs, isResultShown }));
       const isRetried = settlement.kind === 'fail' && settlement.delayMs !== null;
+      if (isRetried)
+        this.#waiting.note(
+          task.envelope,
+          this.#deps.runtime.clock.now() + (settlement.delayMs ?? 0),
+        );
       this.#revocations.onSettled(task.id, isRetried);
     },
     lost: ({ id }) => this.#revocations.onLost(id),
@@ -125,6 +147,8 @@ export class FleetMember {
       place: fleet.place,
       clock: this.#clock,
       revocations: this.#revocations,
+      revokedStamps: this.#revokedStamps,
+      waiting: this.#waiting,
       registered: settings.registered,
       scope: settings.control ?? 'inspect',
       knownQueues: settings.knownQueues,
@@ -189,6 +213,15 @@ export class FleetMember {
       await fleet.answer({ routingKey, ...reply });
     } catch (error) {
       runtime.log.warn({ error, method }, 'a remote control command could not be answered');
+    }
+  }
+
+  #hasRevokedStamp(envelope: Envelope): boolean {
+    try {
+      return this.#revokedStamps.matches(readOptions(envelope).stamps);
+    } catch {
+      // Its run finds out that the options cannot be read.
+      return false;
     }
   }
 

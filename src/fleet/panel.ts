@@ -1,18 +1,26 @@
 import { isOutlastError } from '../errors/error.ts';
 import type { FleetPlace } from '../broker/fleet.ts';
 import type { Runtime } from '../runtime/runtime.ts';
-import { safeName } from '../task/names.ts';
+import { safeKey, safeName } from '../task/names.ts';
+import { readOptions } from '../task/read-options.ts';
 import type { Redact } from '../task/redact.ts';
 import { isTruthy, type ControlRequest } from '../wire/control-message.ts';
 import type { Worker } from '../worker/worker.ts';
 import type { NodeIdentity } from './event-sender.ts';
 import type { LamportClock } from './lamport-clock.ts';
+import { requestInfo, scheduledInfo } from './request-info.ts';
 import type { Revocations } from './revocations.ts';
-import { shownCall, shownValue } from './shown-call.ts';
+import {
+  matchingStamps,
+  pythonRepr,
+  readStampedHeaders,
+  type RevokedStamps,
+} from './revoked-stamps.ts';
+import type { WaitingTasks } from './waiting-tasks.ts';
 import { brokerInfo, queueInfo, reportText, resourceUsage } from './worker-stats.ts';
 
 /** The part of a worker that requests can read and control. */
-export type SteeredWorker = Pick<Worker, 'runs' | 'queues' | 'takeFrom'>;
+export type SteeredWorker = Pick<Worker, 'runs' | 'queues' | 'takeFrom' | 'prefetch'>;
 
 /**
  * What remote control may do: only inspect; also control, among the queues that this worker knows; or take from any queue. The
@@ -30,6 +38,8 @@ export interface PanelDeps {
   readonly clock: LamportClock;
   readonly runtime: Runtime;
   readonly revocations: Revocations;
+  readonly revokedStamps: RevokedStamps;
+  readonly waiting: WaitingTasks;
   readonly redact: Redact | null;
   /** Names of the tasks that have a handler here. */
   readonly registered: readonly string[];
@@ -45,6 +55,7 @@ export interface PanelDeps {
 }
 
 type Arguments = ControlRequest['arguments'];
+type SteeredRun = SteeredWorker['runs'][number];
 type Command = (given: Arguments) => unknown;
 
 /** Weight of a queue that the configuration does not name. */
@@ -56,6 +67,7 @@ const MOST_SIGNAL_CHARS = 20;
 const STEERING: ReadonlySet<string> = new Set([
   'revoke',
   'terminate',
+  'revoke_by_stamped_headers',
   'add_consumer',
   'cancel_consumer',
   'shutdown',
@@ -100,20 +112,19 @@ export class Panel {
 
   #makeCommands(): ReadonlyMap<string, Command> {
     const { worker, clock, revocations, registered } = this.#deps;
-    const active = (): unknown => worker.runs.map(run => this.#describe(run));
+    const active = (): unknown =>
+      worker.runs.filter(run => !run.isWaiting).map(run => this.#describe(run));
     const tasks = (): unknown => [...registered].sort();
-    // Nothing waits in a worker: tasks that are not due are in the ledger, and tasks that are not begun at the broker.
-    const nothing = (): unknown => [];
     return new Map<string, Command>([
       ['ping', () => ok('pong')],
       ['clock', () => ({ clock: clock.value })],
       ['hello', given => this.#hello(given)],
       ['active', active],
       ['dump_active', active],
-      ['reserved', nothing],
-      ['dump_reserved', nothing],
-      ['scheduled', nothing],
-      ['dump_schedule', nothing],
+      ['reserved', () => this.#reserved()],
+      ['dump_reserved', () => this.#reserved()],
+      ['scheduled', () => this.#scheduled()],
+      ['dump_schedule', () => this.#scheduled()],
       ['registered', tasks],
       ['dump_tasks', tasks],
       ['revoked', () => revocations.ids],
@@ -136,6 +147,7 @@ export class Panel {
       ['active_queues', () => Object.keys(worker.queues).map(queueInfo)],
       ['revoke', given => this.#revoke(given, isTruthy(given['terminate']))],
       ['terminate', given => this.#revoke(given, true)],
+      ['revoke_by_stamped_headers', given => this.#revokeByStamps(given)],
       ['add_consumer', given => this.#addConsumer(given)],
       ['cancel_consumer', given => this.#cancelConsumer(given)],
       ['enable_events', () => this.#switchEvents(true)],
@@ -151,34 +163,39 @@ export class Panel {
     return given['from_node'] === node.name ? null : { revoked: {}, clock: clock.forward() };
   }
 
-  #describe({ task, startedAt, isAcknowledged }: SteeredWorker['runs'][number]): object {
-    const { node, runtime, redact } = this.#deps;
-    const { id, name, queue, priority } = task.envelope;
-    const { args, kwargs } = shownCall(task.envelope, redact);
-    const ranMs = runtime.clock.monotonic() - startedAt;
-    return {
-      id,
-      name,
-      args: shownValue(args),
-      kwargs: shownValue(kwargs),
-      type: name,
-      hostname: node.name,
-      time_start: (runtime.clock.now() - ranMs) / 1_000,
-      acknowledged: isAcknowledged,
-      delivery_info: {
-        exchange: '',
-        routing_key: queue,
-        priority,
-        redelivered: task.crashes > 0,
-      },
-      worker_pid: node.pid,
+  #describe({ task, startedAt, isAcknowledged, isWaiting }: SteeredRun): object {
+    const { clock } = this.#deps.runtime;
+    const ranMs = clock.monotonic() - startedAt;
+    const state = {
+      startedAt: isWaiting ? null : (clock.now() - ranMs) / 1_000,
+      isAcknowledged,
+      isRedelivered: task.crashes > 0,
     };
+    return requestInfo(task.envelope, state, this.#deps);
   }
 
   #query(given: Arguments): unknown {
     const wanted = new Set(idsOf(given['ids']));
     const found = this.#deps.worker.runs.filter(run => wanted.has(run.task.id));
-    return Object.fromEntries(found.map(run => [run.task.id, ['active', this.#describe(run)]]));
+    const stateOf = ({ isWaiting }: SteeredRun): string => (isWaiting ? 'reserved' : 'active');
+    return Object.fromEntries(
+      found.map(run => [run.task.id, [stateOf(run), this.#describe(run)]] as const),
+    );
+  }
+
+  /** Tasks that are here and have not started: begun and without a slot, or prefetched. The rest waits at the broker. */
+  #reserved(): unknown {
+    const { worker } = this.#deps;
+    const state = { startedAt: null, isAcknowledged: false, isRedelivered: false };
+    return [
+      ...worker.runs.filter(run => run.isWaiting).map(run => this.#describe(run)),
+      ...worker.prefetch.envelopes.map(envelope => requestInfo(envelope, state, this.#deps)),
+    ];
+  }
+
+  #scheduled(): unknown {
+    const { waiting, runtime } = this.#deps;
+    return waiting.list(runtime.clock.now()).map(task => scheduledInfo(task, this.#deps));
   }
 
   #stats(): unknown {
@@ -224,13 +241,39 @@ export class Panel {
 
   async #revoke(given: Arguments, isTerminating: boolean): Promise<unknown> {
     const { worker, revocations, runtime } = this.#deps;
-    const ids = idsOf(given['task_id']).map(id => safeName(id, 'task id'));
+    const ids = idsOf(given['task_id']).map(id => safeKey(id, 'the id of a task'));
     runtime.log.info({ tasks: ids.length, isTerminating }, 'tasks are revoked by remote control');
     const running = new Set(worker.runs.map(run => run.task.id));
     await revocations.revoke(ids, isTerminating ? signalOf(given) : null, () => worker.runs);
     if (!isTerminating) return ok(`tasks ${ids.join(', ')} flagged as revoked`);
     const ended = ids.filter(id => running.has(id));
     return ok(ended.length === 0 ? 'terminate: tasks unknown' : `terminate: ${ended.join(', ')}`);
+  }
+
+  /** Celery's way: a task with such a stamp is revoked when it is about to start, and one that runs only if asked for. */
+  async #revokeByStamps(given: Arguments): Promise<unknown> {
+    const { worker, revocations, revokedStamps, runtime } = this.#deps;
+    const headers = readStampedHeaders(given['headers']);
+    const isTexts = Array.isArray(given['headers']);
+    const asked = pythonRepr(
+      isTexts
+        ? Object.fromEntries([...headers].map(([name, [value]]) => [name, value]))
+        : given['headers'],
+    );
+    runtime.log.info({ headers: asked }, 'tasks are revoked by their stamps');
+    revokedStamps.add(headers);
+    if (!isTruthy(given['terminate']))
+      return ok(`headers ${asked} flagged as revoked, but not terminated`);
+    const running = worker.runs.map(({ task }) => ({
+      id: task.id,
+      stamps: matchingStamps(headers, readOptions(task.envelope).stamps),
+    }));
+    const hit = running.filter(({ stamps }) => stamps.length > 0);
+    const ids = hit.map(({ id }) => id);
+    await revocations.revoke(ids, signalOf(given), () => worker.runs);
+    const stamps = new Map(hit.flatMap(run => run.stamps));
+    if (stamps.size === 0) return ok(`headers ${asked} were not terminated`);
+    return ok(`headers ${pythonRepr(Object.fromEntries(stamps))} revoked`);
   }
 
   /** A task from a queue of another application would become a dead letter here, and be lost there. */

@@ -11,6 +11,7 @@ export interface RevocationDeps {
   readonly results: ResultStore;
   readonly runtime: Runtime;
   readonly emit: (event: TaskEvent) => void;
+  readonly onCancelled: (id: string) => void;
 }
 
 /** A run here that a revocation may end. */
@@ -59,6 +60,16 @@ export class Revocations {
     const mine = this.#last.then(() => this.#revokeAll(ids, signal, runs));
     this.#last = mine.catch(() => undefined);
     await mine;
+  }
+
+  /** A task that is about to start has a stamp that was revoked. False: it has ended, or the store is away, so it starts. */
+  async revokeStarting(id: string): Promise<boolean> {
+    try {
+      return await this.#cancel(id, true);
+    } catch (error) {
+      this.#deps.runtime.log.error({ error, task: id }, 'revoking failed');
+      return false;
+    }
   }
 
   /** A message was turned away because the ledger has its task: perhaps as revoked. */
@@ -119,6 +130,7 @@ export class Revocations {
     if ((await this.#deps.ledger.cancel(id)) !== 'ok') return false;
     this.#revoked.add(id);
     forgetOldest(this.#revoked);
+    this.#deps.onCancelled(id);
     if (isEmitted) this.#deps.emit(revokedEvent(id));
     return true;
   }

@@ -45,10 +45,13 @@ export function expandSignature(text: string, context: SendContext): readonly Se
   }
 }
 
+/** Their items are fixed, and Celery passes nothing else to them. */
+const TAKES_NO_RESULT: ReadonlySet<string> = new Set(['celery.map', 'celery.starmap']);
+
 function expandTask(signature: Signature, context: SendContext): Sending {
   const { options } = signature;
   const args =
-    context.argument === null || signature.isImmutable
+    context.argument === null || signature.isImmutable || TAKES_NO_RESULT.has(signature.task)
       ? signature.args
       : [context.argument, ...signature.args];
   return {
@@ -117,7 +120,7 @@ function expandChord(signature: Signature, context: SendContext): readonly Sendi
 }
 
 /** A group, or the bare list of its tasks. */
-function headerOf(
+export function headerOf(
   text: string,
   fallbackId: string,
 ): { readonly id: string; readonly tasks: readonly string[] } {
@@ -214,7 +217,7 @@ export function textIn(texts: Texts, key: string): string | null {
   return typeof value === 'string' && value !== '' ? value : null;
 }
 
-function listIn(texts: Texts, key: string): readonly string[] | null {
+export function listIn(texts: Texts, key: string): readonly string[] | null {
   const text = texts.get(key) ?? 'null';
   if (text === 'null') return null;
   // Celery takes a single signature for a list of one.

@@ -18,6 +18,7 @@ import {
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
+import { childrenAfter } from './child-results.ts';
 import { countedPosition } from './counted-group.ts';
 import { linkedPart, partEntry } from './chord-part-entry.ts';
 import { neverSent, repliesOf, type NeverSent } from './never-sent.ts';
@@ -31,7 +32,14 @@ import type {
   FollowUp,
   Parent,
 } from './ledger.ts';
-import { addressOf, momentOf, readHeaders, timesOf, type Routing } from './signature-options.ts';
+import {
+  addressOf,
+  momentOf,
+  readHeaders,
+  stampsIn,
+  timesOf,
+  type Routing,
+} from './signature-options.ts';
 
 export interface FollowDeps extends Routing {
   readonly nowMs: number;
@@ -75,8 +83,10 @@ export function afterDone(
   deps: FollowDeps,
 ): readonly FollowUp[] {
   const { callbacks, chain, chord } = readEmbed(envelope.body);
-  const answer = answerEntry(envelope, { status: 'SUCCESS', result }, deps);
-  if (callbacks.length === 0 && !chain?.length && chord === null) return answer;
+  const isLast = callbacks.length === 0 && !chain?.length;
+  const children = isLast || !deps.answers ? null : childrenAfter(envelope);
+  const answer = answerEntry(envelope, { status: 'SUCCESS', result, children }, deps);
+  if (isLast && chord === null) return answer;
   weighFollowUps(envelope.body, result.length);
   const options = readOptions(envelope);
   const parent = parentOf(envelope, options, deps);
@@ -318,6 +328,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
   const settings: EnvelopeOptions = {
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
     ...timesOf(sending),
+    ...(parent.isSigned === true ? {} : stampsIn(sending)),
     ...named,
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
     ...inheritedOf(parent),

@@ -255,6 +255,8 @@ export interface CommitItem {
   readonly dedupMs: number;
   /** How long the result is kept. */
   readonly resultMs: number;
+  /** For Celery's `AsyncResult.children`, as JSON text. Left out: it has none. */
+  readonly children?: string;
 }
 
 export type Outcome =

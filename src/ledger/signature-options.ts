@@ -3,6 +3,7 @@ import { membersOf } from '../task/json-slices.ts';
 import { decodePython } from '../task/json.ts';
 import { safeKey } from '../task/names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
+import { pick } from '../wire/stamps.ts';
 import { textIn, type Sending } from './expand-signature.ts';
 import type { Destination } from './routes.ts';
 
@@ -32,6 +33,15 @@ export function timesOf({ signature: { options } }: Sending): EnvelopeOptions {
     ...(softTimeoutMs === null ? {} : { softTimeoutMs }),
     ...(options.get('ignore_result') === 'true' ? { keepResult: false } : {}),
   };
+}
+
+/** The stamps of a signature: it names them in one option, and has each as another. */
+export function stampsIn({ signature: { options } }: Sending): EnvelopeOptions {
+  const names = decodePython(options.get('stamped_headers') ?? 'null');
+  const stamps = pick(Array.isArray(names) ? names : [], name =>
+    options.has(name) ? decodePython(options.get(name) ?? 'null') : undefined,
+  );
+  return stamps === undefined ? {} : { stamps };
 }
 
 const CELERY_NAMES = {

@@ -7,6 +7,7 @@ import type { Context } from '../context/context.ts';
 import type { Stores } from '../context/stores.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import { withBuiltins } from '../worker/celery-tasks.ts';
 import type { Handler } from '../worker/handler.ts';
 import type { IsolatePool } from '../worker/isolate/isolate-pool.ts';
 import { LoopHeartbeat, type Heartbeat } from '../worker/lease/heartbeat.ts';
@@ -81,13 +82,15 @@ function workerDeps(
   const { ledger, broker, results, control, ledgerReads: reads } = stores;
   const { keyring, maxMessageBytes } = config;
   const book = new LimitBook(config.admission);
+  const cleansUp = ledger.countsWithCelery === true;
+  const all = config.broker === null ? handlers : withBuiltins(handlers, { cleansUp });
   const reservations = new Reservations({ store: stores.admission, ledger, runtime });
   return {
     ledger,
     broker,
     results,
     control,
-    handlers,
+    handlers: all,
     keys: { store: stores.idempotency, reads },
     runtime,
     heartbeat: heartbeat?.(ledger) ?? createHeartbeat(config, ledger, runtime),

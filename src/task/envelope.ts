@@ -59,6 +59,8 @@ export interface EnvelopeOptions extends TravellingOptions {
   readonly groupIndex?: number;
   /** Another name for logs. */
   readonly shadow?: string;
+  /** Celery's stamps: labels by name, handed on with the task. */
+  readonly stamps?: Readonly<Record<string, unknown>>;
   /** The exchange it is sent to, instead of to its queue: nothing is declared for it. */
   readonly exchange?: string;
   readonly routingKey?: string;

@@ -24,6 +24,7 @@ import {
 } from './message.ts';
 import { rememberHeaders } from './kept-headers.ts';
 import { refusedOf } from './refused-header.ts';
+import { stampsOf } from './stamps.ts';
 import { tooLarge, Unreadable } from './unreadable.ts';
 
 const BRACKET = 0x5b;
@@ -102,10 +103,9 @@ function decode(message: IncomingMessage, maxBytes: number): Envelope {
 
 /** Headers that are never options, whatever their value. */
 const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
-  ['lang', 'task', 'id', 'eta', 'expires', 'retries', 'argsrepr', 'kwargsrepr', 'origin'].concat([
-    OWN_HEADERS.schema,
-    OWN_HEADERS.digest,
-  ]),
+  `lang task id eta expires retries argsrepr kwargsrepr origin replaced_task_nesting stamps`
+    .split(' ')
+    .concat([OWN_HEADERS.schema, OWN_HEADERS.digest]),
 );
 
 /**
@@ -124,6 +124,7 @@ function commonOptions(
     const isDefault =
       (name === 'root_id' && value === id) ||
       (name === 'ignore_result' && typeof value === 'boolean') ||
+      (name === 'stamped_headers' && Array.isArray(value) && value.length === 0) ||
       (name === 'timelimit' && Array.isArray(value) && value.every(limit => limit === null));
     if (!isDefault) return null;
   }
@@ -277,6 +278,8 @@ function optionsOf(
     groupId: textIn(headers, 'group'),
     groupIndex: Number.isSafeInteger(groupIndex) ? (groupIndex as number) : undefined,
     shadow: textIn(headers, 'shadow'),
+    // A signature does not cover them.
+    stamps: signature === undefined ? stampsOf(headers) : undefined,
     replyTo: typeof replyTo === 'string' && replyTo !== '' ? replyTo : undefined,
     correlationId: otherThan(id, correlationId),
     ...Object.fromEntries(TRAVELLING.map(({ key, header }) => [key, keyIn(headers, header)])),

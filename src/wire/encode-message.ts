@@ -6,6 +6,7 @@ import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
 import { headersAsKept } from './kept-headers.ts';
 import type { WireMessage } from './message.ts';
+import { stampHeaders } from './stamps.ts';
 import { checkUserHeaders } from './user-headers.ts';
 
 /**
@@ -65,6 +66,7 @@ function taskHeaders(
       signature === undefined ? envelope.digest : `${envelope.digest}.${signature}`,
   };
   if (redacted !== undefined) headers[OWN_HEADERS.redacted] = true;
+  if (options.stamps !== undefined) Object.assign(headers, stampHeaders(options.stamps));
   for (const { key, header } of TRAVELLING)
     if (options[key] !== undefined) headers[header] = options[key];
   if (admission !== undefined) headers[OWN_HEADERS.admission] = JSON.stringify(admission);

@@ -46,7 +46,7 @@ export function keepHeaders(envelope: Envelope, message: Envelope): Envelope {
 const SHOWN = ['argsrepr', 'kwargsrepr'];
 
 /** A value that JSON cannot express becomes a text, as handlers get it. */
-function plain(value: unknown): unknown {
+export function plain(value: unknown): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
   if (Array.isArray(value)) return value.map(plain);

@@ -17,7 +17,12 @@ export type Told =
       readonly status: 'STARTED';
       readonly runsAt: { readonly pid: number; readonly hostname: string };
     }
-  | { readonly status: 'SUCCESS'; readonly result: string }
+  | {
+      readonly status: 'SUCCESS';
+      readonly result: string;
+      /** JSON text: the results of the tasks that follow; null or left out: none. */
+      readonly children?: string | null;
+    }
   | { readonly status: 'RETRY' | 'FAILURE'; readonly error: ToldError }
   | { readonly status: 'REVOKED'; readonly why: string };
 
@@ -44,7 +49,8 @@ export function replyOf(envelope: Envelope, report: Told): Reply | null {
 /** The document that `AsyncResult` reads. */
 export function encodeReport(id: string, report: Told): string {
   const [result, traceback] = partsOf(report);
-  return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": []}`;
+  const children = (report.status === 'SUCCESS' ? report.children : null) ?? '[]';
+  return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": ${children}}`;
 }
 
 /** The result and the traceback of such a document, as JSON. */

@@ -9,6 +9,8 @@ export interface RunObserver {
   /** A message of a task that the ledger has already: it was turned away. */
   held(envelope: Envelope): void;
   expired(ref: TaskRef): void;
+  /** A run is about to start. Null or false: it may. True: it was revoked, and the ledger knows that. Never rejects. */
+  starting(task: BegunTask): Promise<boolean> | null;
   started(task: BegunTask): void;
   /** A run has ended, and the ledger has accepted its settlement. */
   settled(task: BegunTask, settlement: Settlement, ranMs: number): void;

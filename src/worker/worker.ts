@@ -47,7 +47,7 @@ export class Worker {
   readonly #wake: Wakeable;
   readonly #draining = new AbortController();
   readonly #flow: Flow;
-  readonly #prefetch: Prefetch;
+  readonly prefetch: Prefetch;
   readonly #batches = new InFlightBatches<BeginOpen | null>();
   readonly #slots: Slots<Run>;
   readonly #abilities: Abilities;
@@ -75,7 +75,7 @@ export class Worker {
     const counts = { slots, batches: this.#batches, runs: this.#runs };
     const hasBroker = broker.silentMs !== undefined;
     this.#flow = new Flow(clock, { ...settings, hasBroker }, counts);
-    const prefetch = (this.#prefetch = new Prefetch(broker, runtime, this.#flow, dedupWindowMs));
+    const prefetch = (this.prefetch = new Prefetch(broker, runtime, this.#flow, dedupWindowMs));
     const intake = (this.#intake = new Intake(deps, prefetch, this.#wake.hint));
     this.#custody = new MessageCustody({ ...deps, intake, prefetch });
     this.#storePace = makeStorePace(runtime);
@@ -185,11 +185,11 @@ export class Worker {
   }
 
   async #waitForRoom(free: number, signal: AbortSignal): Promise<void> {
-    await this.#prefetch.giveBackLate();
+    await this.prefetch.giveBackLate();
     const isFull = free <= 0 && this.#intake.isPushedTo;
     const leavingMs = isFull ? this.#flow.untilLeaving() : Infinity;
     if (leavingMs === 0) this.#intake.rest();
-    const lateMs = this.#prefetch.maxSleepMs ?? Infinity;
+    const lateMs = this.prefetch.maxSleepMs ?? Infinity;
     const { idleTimeMs } = this.#deps.settings;
     await this.#wake.sleep(Math.min(idleTimeMs, lateMs, leavingMs || Infinity), signal);
   }
@@ -261,7 +261,7 @@ export class Worker {
     this.#batches.add(size, request.suspects, this.#beginAll(request, deliveries, signal));
     const isFull = fromBroker > 0 && taken.length === fromBroker;
     // There was more than we asked for: the next batch is prefetched while this one is begun.
-    if (isFull) this.#prefetch.ask(queues);
+    if (isFull) this.prefetch.ask(queues);
     return isFull || this.#flow.wasBatchFull;
   }
 
@@ -381,7 +381,7 @@ export class Worker {
     const { ledger, heartbeat } = this.#deps;
     this.#draining.abort();
     this.#slots.release();
-    const given = this.#prefetch.giveBack().catch(() => undefined);
+    const given = this.prefetch.giveBack().catch(() => undefined);
     const released = await drainRuns(this.#runs, given, this.#deps);
     // The store does not answer: our tasks come back when our lease is over.
     this.#state = 'giving-up';

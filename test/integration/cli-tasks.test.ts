@@ -184,6 +184,12 @@ describe('result', () => {
     expect((await project.run('result', 'nobody', '--json')).code).toBe(3);
   });
 
+  it('is found under every id that a worker accepts', async () => {
+    await plant('an id with spaces', { result: '1' });
+    expect(await project.run('result', 'an id with spaces')).toMatchObject({ stdout: '1\n' });
+    expect((await project.run('result', 'two\nlines')).stderr).toContain('ERR_NAME_UNSAFE');
+  });
+
   it('is printed as the handler returned it, with every digit and every key', async () => {
     const result =
       '{"n":12345678901234567890,"f":0.1,"camelCase":{"snake_case":"a\\u0000\\ud800"}}';

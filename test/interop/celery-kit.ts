@@ -1,8 +1,9 @@
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { fileURLToPath } from 'node:url';
 import { decodeJson } from '../../src/task/json.ts';
+import { until } from '../support/database.ts';
 import { celeryPython } from '../support/servers.ts';
 
 const FOLDER = fileURLToPath(new URL('celery/', import.meta.url));
@@ -15,6 +16,8 @@ export interface CeleryTarget {
   readonly store?: string;
   /** Celery's `task_queue_max_priority`, for RabbitMQ. */
   readonly maxPriority?: number;
+  /** Celery's `task_default_queue`. */
+  readonly defaultQueue?: string;
   /** It forwards unknown tasks (`sharing.py`), and prefetches without a limit. */
   readonly isSharing?: boolean;
   /** Quorum queues that it declares, and the type of their exchanges. */
@@ -34,6 +37,7 @@ function environment({
   backend,
   store = backend,
   maxPriority,
+  defaultQueue,
   isSharing = false,
   quorum,
 }: CeleryTarget): NodeJS.ProcessEnv {
@@ -46,6 +50,7 @@ function environment({
     ...(quorum === undefined
       ? {}
       : { INTEROP_QUORUM: [quorum.exchangeType, ...quorum.queues].join(',') }),
+    ...(defaultQueue === undefined ? {} : { INTEROP_DEFAULT_QUEUE: defaultQueue }),
     ...(isSharing ? { INTEROP_CONSUMER: 'sharing:SharingConsumer', INTEROP_PREFETCH: '0' } : {}),
     // Celery refuses to be root otherwise, and Python would leave compiled files in the tree.
     C_FORCE_ROOT: '1',
@@ -58,13 +63,6 @@ function environment({
 export function otherCelery(): NodeJS.ProcessEnv {
   const path = process.env['OUTLAST_TEST_CELERY_PATH'];
   return path === undefined ? {} : { PYTHONPATH: path };
-}
-
-/** Major and minor version of the Celery under test. */
-export function celeryVersion(): number {
-  const script = 'import celery; print(".".join(celery.__version__.split(".")[:2]))';
-  const env = { ...process.env, ...otherCelery() };
-  return Number(execFileSync(celeryPython(), ['-c', script], { env }).toString());
 }
 
 /** Sends with a Python producer; `json` is given instead of calls where numbers must not be touched. */
@@ -137,6 +135,56 @@ export async function runScript<T>(
     .trim()
     .split('\n')
     .map(line => JSON.parse(line) as T);
+}
+
+/** Runs cases of `canvas.py`, which Python itself builds and reads; what each gives, by its name. */
+export async function runCanvas(
+  target: CeleryTarget,
+  { ours, theirs }: { readonly ours: string; readonly theirs: string },
+  cases: readonly string[],
+): Promise<Readonly<Record<string, unknown>>> {
+  const child = spawn(celeryPython(), ['canvas.py', ...cases], {
+    cwd: FOLDER,
+    env: { ...environment(target), INTEROP_OURS: ours, INTEROP_THEIRS: theirs },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  let output = '';
+  child.stdout.on('data', (part: Buffer) => (output += part.toString()));
+  const [code] = (await once(child, 'close')) as [number | null];
+  if (code !== 0) throw new Error(`the cases ended with ${code}`);
+  return JSON.parse(output) as Readonly<Record<string, unknown>>;
+}
+
+/** The version of the Celery that the tests run, as numbers: `[5, 2, 6]`. */
+export function celeryVersion(): readonly number[] {
+  const { stdout } = spawnSync(celeryPython(), ['-c', 'import celery; print(celery.__version__)'], {
+    env: { ...process.env, ...otherCelery() },
+    encoding: 'utf8',
+  });
+  return stdout.trim().split('.').map(Number);
+}
+
+/** Whether the Python of the tests has Flower. */
+export function hasFlower(): boolean {
+  const env = { ...process.env, ...otherCelery() };
+  return spawnSync(celeryPython(), ['-c', 'import flower.command'], { env }).status === 0;
+}
+
+/** Flower with its API, on this port; ready when it answers. */
+export async function startFlower(target: CeleryTarget, port: number): Promise<ChildProcess> {
+  const flags = ['-A', 'interop', 'flower', `--port=${port}`, '--address=127.0.0.1'];
+  const child = spawn(celeryPython(), ['watch.py', ...flags], {
+    cwd: FOLDER,
+    env: { ...environment(target), FLOWER_UNAUTHENTICATED_API: 'true' },
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  const answers = (): Promise<boolean> =>
+    fetch(`http://127.0.0.1:${port}/healthcheck`).then(
+      ({ ok }) => ok,
+      () => false,
+    );
+  await until(answers);
+  return child;
 }
 
 /** A workflow as Python builds it: a task with its follow-ups, or tasks put together. */

@@ -9,6 +9,7 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 const LONG: readonly string[] = [
   'integration/dev.test.ts',
   'interop/celery-fleet.test.ts',
+  'interop/celery-canvas.test.ts',
   'integration/plans.test.ts',
   'integration/dev-page.test.ts',
   'chaos/separate-door.test.ts',

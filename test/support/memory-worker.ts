@@ -118,6 +118,7 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
     parked: ignore,
     held: ignore,
     expired: ignore,
+    starting: () => null,
     started: ({ id }) => {
       if (id === 'broken') throw new TypeError('a defect of ours');
     },

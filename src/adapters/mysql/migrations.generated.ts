@@ -147,6 +147,11 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   ends_at datetime(6) not null,
   key outlast_effect_key_ends_at (ends_at)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
+    ],
+  },
+  {
+    version: 4, name: '0004-ends-and-tiers', breaking: false, inTransaction: true,
+    statements: [
       `create table outlast_tier (
   role varchar(16) not null,
   store_hash varchar(64) not null,

@@ -391,14 +391,6 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
       `create table outlast_moved (
   task_id text primary key
 )`,
-      `create table outlast_never_sent (
-  task_id text primary key,
-  of_id text not null,
-  ending text not null,
-  error bytea not null,
-  keep_until timestamptz not null
-)`,
-      `create index outlast_never_sent_keep_until on outlast_never_sent (keep_until)`,
     ],
   },
   {
@@ -449,6 +441,19 @@ begin
   where p.group_id = of_group and p.place = at_place;
 end
 $$`,
+    ],
+  },
+  {
+    version: 4, name: '0004-ends-and-tiers', breaking: false, inTransaction: true,
+    statements: [
+      `create table outlast_never_sent (
+  task_id text primary key,
+  of_id text not null,
+  ending text not null,
+  error bytea not null,
+  keep_until timestamptz not null
+)`,
+      `create index outlast_never_sent_keep_until on outlast_never_sent (keep_until)`,
     ],
   },
 ];

@@ -432,7 +432,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: 'a711ff9d39912531ac51faab2c2058f708668996',
+    sha: '8ea3445fb75506701b5bc7d020d4adba157967bb',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -696,18 +696,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -962,7 +962,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: '9c848cab3b26b3a8d060eda1d13932095c850794',
+    sha: '24eff7e9cb0b42b3f41c8cccd4c18ec1ce069ffe',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1233,18 +1233,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -1595,7 +1595,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: 'a9c3fd53fb1631bc5791d9abee7011ff5c9bb0b9',
+    sha: 'd92a98f5c1124b40dacdc4fcdf80ce5d3dd7b4e3',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1866,18 +1866,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -2441,7 +2441,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '75fedb85184b89d6124797d49061af97516f5987',
+    sha: '1719b4729bb224e0ec8e4d03e69ad67274424561',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2652,18 +2652,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -2714,7 +2714,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '13a876dd85bd1ad048eba6c25357ea16329f5051',
+    sha: '963efe448d698379bac5cec7e65a352181991c3d',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -2978,18 +2978,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -3243,7 +3243,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: '85a376289435e51a1ff2ef2b64e651b7cab95b54',
+    sha: '05a5c829b9b5c78da35db907eaee7beb693e5987',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3454,18 +3454,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -3495,7 +3495,7 @@ local function around(worker, epoch, run, begun_ms, keep_ms)
 end
 local statuses, is_ended = {}, {}
 for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
-  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold = unpack(batch)
+  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold, children = unpack(batch)
   local noted = digits(epoch) .. ' ' .. run
   local found = {}
   in_slices(ids, function(first, last)
@@ -3520,7 +3520,7 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       moved[queue] = (moved[queue] or 0) - 1
       local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
       plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
-      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null') end
+      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end
@@ -3531,7 +3531,7 @@ flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: '2b41d92b2754f4d434bff5d64d57723dea7e12ea',
+    sha: 'b7b2d974068efa167945ee1674a2bdc56ccc0c42',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3742,18 +3742,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -3800,7 +3800,7 @@ end
 return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   local ending, why, result, keep_ms, after = item[4], item[5], item[6], item[7], item[8]
   if ending == 'done' then
-    tell_celery(id, record, 'SUCCESS', result or 'null', 'null')
+    tell_celery(id, record, 'SUCCESS', result or 'null', 'null', item[9])
   else
     tell_celery_revoked(id, record, 'discarded: ' .. why)
   end
@@ -4343,7 +4343,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: '0409de5efc3eaca251357d41fecfae8534876cea',
+    sha: 'fbc5a7aea35bc50a2b976542167b72cb6ebaf9f6',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4554,18 +4554,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -5086,10 +5086,10 @@ flush()
 return isolated`,
   },
   ledgerJoinCeleryChord: {
-    sha: '3331fb6230fe5388c1c1ab15e8fc3da75490dfd2',
+    sha: 'd75c6768841103f373a048aee5c1615304a126cf',
     text: `#!lua flags=allow-oom
 local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local index, size, value, member, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local index, size, value, member, keep_ms, task = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local KEEP_COMPLETE_MS = 86400000
 local function answer(members, signed)
   for _, one in ipairs(members) do
@@ -5098,10 +5098,13 @@ local function answer(members, signed)
   end
   return { 3, members, signed }
 end
-local before = redis.call('HGET', chord, index)
+local function task_of(one) return string.match(one, '^%[%d+,%s*("[^"]*")') end
+local is_enlarged = tonumber(redis.call('GET', correction) or '0') > 0
+local own = index .. ' ' .. task
+local before = redis.call('HGET', chord, own) or (not is_enlarged and redis.call('HGET', chord, index))
 local found = before
 if not found or (found == '-' and value ~= '-') then
-  redis.call('HSET', chord, index, value)
+  redis.call('HSET', chord, is_enlarged and own or index, value)
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
@@ -5110,7 +5113,13 @@ local complete = redis.call('HGET', chord, '=')
 if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', chord, '!')) end
 if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
 if size ~= '' then redis.call('SET', total, size, 'NX') end
-redis.call('ZREMRANGEBYSCORE', parts, index, index)
+if is_enlarged then
+  for _, one in ipairs(redis.call('ZRANGEBYSCORE', parts, index, index)) do
+    if task_of(one) == task_of(member) then redis.call('ZREM', parts, one) end
+  end
+else
+  redis.call('ZREMRANGEBYSCORE', parts, index, index)
+end
 redis.call('ZADD', parts, index, member)
 redis.call('PEXPIRE', parts, keep_ms)
 redis.call('PEXPIRE', total, keep_ms)
@@ -5123,8 +5132,9 @@ local members, places, signed = {}, {}, 1
 local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
 for at = 1, #listed, 2 do
   local place = listed[at + 1]
-  if place == 'inf' or not places[place] then
-    places[place] = true
+  local part = is_enlarged and place .. ' ' .. (task_of(listed[at]) or '') or place
+  if place == 'inf' or not places[part] then
+    places[part] = true
     members[#members + 1] = listed[at]
     if redis.call('HGET', chord, place) ~= '+' then signed = 0 end
   else
@@ -6517,7 +6527,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: '4176a8056e3adfd28bdbabf1c3b29e7480aba601',
+    sha: '04d5d4ee6513067d55921549df0327a5d0a8d402',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6781,18 +6791,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'
@@ -7444,7 +7454,7 @@ return {
 }`,
   },
   ledgerTell: {
-    sha: 'fd918e83b672dad4541c0f9ba4083cab2b2dd31b',
+    sha: '2ac048a6eda9f9cc1b4f92bba94f86ca726d969d',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -7655,18 +7665,18 @@ local function iso_json()
   return iso
 end
 local UNDER_WAY = { STARTED = true, RETRY = true }
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], '"keepResult":false', 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 local function exception_text(kind, message, module)
   return '{"exc_type": ' .. cjson.encode(kind) .. ', "exc_message": [' .. cjson.encode(message) .. '], "exc_module": "' .. module .. '"}'

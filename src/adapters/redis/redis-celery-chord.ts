@@ -23,7 +23,7 @@ export async function joinCeleryChord(
   const keys = [chord, ...celeryChordKeys(groupId)];
   const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
   const value = result === null ? '-' : part.isSigned === true ? '+' : '~';
-  const args = [index, size ?? '', value, member, KEEP_MS];
+  const args = [index, size ?? '', value, member, KEEP_MS, taskId];
   const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
   const [status, detail, signed] = reply as readonly [
     number,

@@ -33,6 +33,7 @@ export function commitParts(item: CommitItem, { celeryResultMs, rank }: CommitMa
     resultOf(item),
     keepMsOf(item, celeryResultMs),
     afterOf(item, rank),
+    item.children ?? false,
   ];
 }
 
@@ -80,6 +81,7 @@ function batchParts(
     sparse(items, resultOf),
     sparse(items, item => item.after.length > 0 && afterOf(item, rank)),
     sparse(envelopes, keepsNoResult),
+    sparse(items, item => item.children ?? false),
   ];
 }
 

@@ -1,7 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
 import { sleep } from '../../runtime/clock.ts';
 import { toText } from '../../task/json.ts';
-import { safeName } from '../../task/names.ts';
+import { safeKey } from '../../task/names.ts';
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import { printableJson } from '../../telemetry/printable.ts';
 import type { Context } from '../../context/context.ts';
@@ -18,7 +18,7 @@ export const addResult: AddCommand = (program, output, finish) => {
     .argument('<id>', 'the task')
     .option('--wait <seconds>', 'wait until it has ended')
     .action(async (id: string, options: CommonOptions & { readonly wait?: string }) => {
-      safeName(id, 'task id');
+      safeKey(id, 'the id of a task');
       const waitMs = readSeconds(options.wait ?? '0') * 1_000;
       const { context } = await readContext(options);
       const record = await withContext(context, async () =>

@@ -3,6 +3,7 @@ import { isUnavailable } from '../../errors/error.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { RetryPace } from '../../runtime/retry-pace.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { Flow } from './flow.ts';
 
 /** A message that was prefetched and not begun for this long is given back: another worker may have a slot for it. */
@@ -71,6 +72,11 @@ export class Prefetch {
   /** The broker pushes messages to this process. */
   get isPushedTo(): boolean {
     return this.#broker.pushWithin !== undefined;
+  }
+
+  /** The tasks of the messages at hand that can be read. */
+  get envelopes(): readonly Envelope[] {
+    return this.#here.flatMap(({ delivery: { message } }) => ('raw' in message ? [] : [message]));
   }
 
   onReady(queues: readonly string[], hint: () => void): () => void {

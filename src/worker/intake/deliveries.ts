@@ -14,6 +14,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
 import type { Redact } from '../../task/redact.ts';
 import { withCopies } from '../../task/with-copies.ts';
+import { canMap } from '../celery-tasks.ts';
 import { canRun, type Abilities } from '../handler.ts';
 import { keepHeaders } from '../../wire/kept-headers.ts';
 import { answerRefused, type AnswerRefusedDeps } from './answer-refused.ts';
@@ -81,7 +82,7 @@ export async function acceptDeliveries(
     } else if (refusal !== null) {
       letters.push(letterBeside(withCopies(message, deps.redact), 'ERR_DIGEST', refusal));
       settled.push(delivery);
-    } else if (!canRun(message, runnable)) {
+    } else if (!canRun(message, runnable) || !canMap(message, runnable)) {
       const envelope = keepHeaders(withCopies(message, deps.redact), message);
       refused.push({ envelope, delayMs: null, refusedBy: worker });
       settled.push(delivery);

@@ -7,6 +7,7 @@ import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
 import { asVerdict } from '../../task/verdict.ts';
 import { RefusedBySchema } from './brief-error.ts';
 import type { Checkpoints } from '../effects/checkpoints.ts';
+import { mappingHandler } from '../celery-tasks.ts';
 import { withTask } from '../context.ts';
 import { errorRecord, shortText } from './error-record.ts';
 import type { EffectKey } from '../effects/door.ts';
@@ -52,7 +53,7 @@ export function execute(start: ExecuteStart, deps: ExecuteDeps): Settlement | Pr
     const { envelope, checkpoint } = start.task;
     const accepting = deps.acceptAgain?.(start.task) ?? null;
     if (accepting !== null) return accepting;
-    const handler = deps.handlers.get(envelope.name);
+    const handler = mappingHandler(envelope, deps.handlers);
     if (!handler)
       return buried('ERR_TASK_UNKNOWN', `no handler for ${envelope.name} in this worker`);
     const { maxMessageBytes = Infinity } = deps;

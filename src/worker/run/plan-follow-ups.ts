@@ -12,6 +12,7 @@ import {
 import type { Runtime } from '../../runtime/runtime.ts';
 import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
 import type { Redact } from '../../task/redact.ts';
+import { BUILTIN_NAMES } from '../celery-tasks.ts';
 import type { Handler } from '../handler.ts';
 import { buried, type Settlement } from './settlement.ts';
 
@@ -73,7 +74,9 @@ export function followDeps(deps: Deps): FollowDeps {
   const { runtime, handlers, redact, broker, keyring, ledger, destinations } = deps;
   return {
     nowMs: runtime.clock.now(),
-    queueOf: name => handlers.get(name)?.task.contract.queue ?? null,
+    // Celery's own tasks are routed as any other.
+    queueOf: name =>
+      BUILTIN_NAMES.has(name) ? null : (handlers.get(name)?.task.contract.queue ?? null),
     redact,
     keyring: keyring ?? NO_KEYS,
     answers: broker.reply !== undefined,

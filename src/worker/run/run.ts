@@ -10,6 +10,7 @@ import {
   type WorkerLedger,
   type WorkflowLedger,
 } from '../../ledger/ledger.ts';
+import { childrenAfter } from '../../ledger/child-results.ts';
 import type { Entry, Refused } from '../../admission/reservations.ts';
 import type { Redact } from '../../task/redact.ts';
 import type { BrokerAnswers } from '../intake/broker-answers.ts';
@@ -71,6 +72,7 @@ type Admitted = Extract<Entry, { readonly isIn: true }>;
 
 const NOTHING: readonly never[] = [];
 const RELEASE: Settlement = { kind: 'release' };
+const DROP: Settlement = { kind: 'drop' };
 const NOT_STARTED = Promise.resolve();
 
 /** One run of one task: executes, settles, and only then acknowledges the broker's copy. */
@@ -110,6 +112,11 @@ export class Run implements RunLedger {
 
   get finished(): Promise<void> {
     return this.#finished;
+  }
+
+  /** It has no slot yet. */
+  get isWaiting(): boolean {
+    return this.#finished === NOT_STARTED;
   }
 
   /** The broker's copy has been acknowledged, or there was none. */
@@ -155,6 +162,8 @@ export class Run implements RunLedger {
     // The wait for a slot: it does not count as run time of the handler.
     const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
 
+    const revoking = observer?.starting(this.task) ?? null;
+    if (revoking !== null && (await revoking)) return void (await this.turnBack(DROP));
     const admitting = this.#admit();
     const entry = admitting === null ? null : await admitting;
     if (entry === 'turned-away') return;
@@ -346,7 +355,14 @@ export class Run implements RunLedger {
     this.#isSettled = true;
     if (settlement.kind === 'release') this.#isGivenBack = true;
     const dedupMs = settlement.kind === 'commit' ? dedupMsOf(this.task.envelope) : 0;
-    return settleRun(settler, this.#ref, settlement, { after, dedupMs, resultMs });
+    const children = this.#childrenOf(settlement, after);
+    return settleRun(settler, this.#ref, settlement, { after, dedupMs, resultMs, children });
+  }
+
+  /** Only a ledger where Celery reads our results keeps them. */
+  #childrenOf({ kind }: Settlement, after: readonly FollowUp[]): string | null {
+    const isAsked = kind === 'commit' && after.length > 0 && this.#deps.ledger.countsWithCelery;
+    return isAsked ? childrenAfter(this.task.envelope) : null;
   }
 
   /** A result that the store can never take must not come back forever: the task ends as a dead letter. */

@@ -119,6 +119,7 @@ export interface CommitTerms {
   readonly after: readonly FollowUp[];
   readonly dedupMs: number;
   readonly resultMs: number;
+  readonly children: string | null;
 }
 
 /** Writes the settlement of a run to the ledger. */
@@ -130,8 +131,9 @@ export function settleRun(
 ): SettleStatus | Promise<SettleStatus> {
   switch (settlement.kind) {
     case 'commit': {
-      const { after, dedupMs, resultMs } = terms;
-      return settler.commit.settle({ ref, outcome: settlement.outcome, after, dedupMs, resultMs });
+      const { after, dedupMs, resultMs, children } = terms;
+      const item = { ref, outcome: settlement.outcome, after, dedupMs, resultMs };
+      return settler.commit.settle(children === null ? item : { ...item, children });
     }
     case 'fail': {
       const { error, delayMs, reason, isCrash } = settlement;

@@ -3,7 +3,7 @@ import os
 import time
 
 import redis
-from celery import Celery, chain
+from celery import Celery, chain, group
 from celery.bootsteps import StartStopStep
 from kombu import Exchange, Queue
 
@@ -15,6 +15,7 @@ app.conf.update(
     broker_connection_retry_on_startup=True,
     worker_hijack_root_logger=False,
     task_track_started=True,
+    task_default_queue=os.environ.get('INTEROP_DEFAULT_QUEUE', 'celery'),
     # RabbitMQ: queues that the tests declared with priorities must be declared so here too.
     worker_consumer=os.environ.get('INTEROP_CONSUMER', 'celery.worker.consumer:Consumer'),
     task_queue_max_priority=int(os.environ['INTEROP_MAX_PRIORITY']) if 'INTEROP_MAX_PRIORITY' in os.environ else None,
@@ -125,3 +126,26 @@ def describe(*args):
 @app.task(name='interop.give')
 def give(text):
     return float(text)
+
+
+@app.task(name='interop.same')
+def same(value):
+    return value
+
+
+@app.task(name='interop.stamps', bind=True)
+def stamps(self, *_):
+    return {'stamps': self.request.stamps or {}, 'names': sorted(self.request.stamped_headers or [])}
+
+
+@app.task(name='interop.regroup', bind=True)
+def regroup(self, value, *queues):
+    names = {queue: 'ts.sum' if index == 0 or len(set(queues)) == 1 else 'interop.add' for index, queue in enumerate(queues)}
+    tasks = [app.signature(names[queue], args=[value, index], immutable=True, queue=queue) for index, queue in enumerate(queues)]
+    return self.replace(group(tasks))
+
+
+@app.task(name='interop.enlarge', bind=True)
+def enlarge(self, queue):
+    self.add_to_chord(app.signature('ts.sum', args=[10, 10], queue=queue))
+    return 1

@@ -24,9 +24,9 @@ end
 local statuses, is_ended = {}, {}
 for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
   -- Parallel lists: ids, the number of the kind, and the members DIGEST to EXPIRES of the tombstone; results, keys and
-  -- bytes of follow-ups, and whether Celery is not notified. A list without any value is empty. A kind is: queue, the
+  -- bytes of follow-ups, whether Celery is not notified, and children for Celery. A list without any value is empty. A kind is: queue, the
   -- members NAME to VERSION, and the members OPTIONS to BUDGET.
-  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold = unpack(batch)
+  local worker, epoch, run, begun_ms, keep_ms, kinds, ids, kind_of, parts_of, results, after, untold, children = unpack(batch)
   local noted = digits(epoch) .. ' ' .. run
   local found = {}
   in_slices(ids, function(first, last)
@@ -51,7 +51,7 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       moved[queue] = (moved[queue] or 0) - 1
       local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
       plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
-      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null') end
+      if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end

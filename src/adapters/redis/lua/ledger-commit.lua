@@ -10,11 +10,11 @@ local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 -- include: ledger-record
 -- include: celery-result
 -- include: ledger-settle
--- An item continues with: ending, why, result, milliseconds to keep it, and keys and bytes of follow-ups.
+-- An item continues with: ending, why, result, milliseconds to keep it, keys and bytes of follow-ups, and children for Celery.
 return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
   local ending, why, result, keep_ms, after = item[4], item[5], item[6], item[7], item[8]
   if ending == 'done' then
-    tell_celery(id, record, 'SUCCESS', result or 'null', 'null')
+    tell_celery(id, record, 'SUCCESS', result or 'null', 'null', item[9])
   else
     tell_celery_revoked(id, record, 'discarded: ' .. why)
   end

@@ -4,13 +4,14 @@
 -- here is not added: Celery would take the chord for complete, and it can still be revived. chord is ours: a field is
 -- the index of a part, its value + (of a signed task), ~ (of any other) or - as it ended; '=' has all parts of a chord
 -- that was completed here, so that this can be repeated, and '!' is there if all of them are of signed tasks of ours.
--- Parts added by Celery's workers are not.
+-- Parts added by Celery's workers are not. A task that Python added to a running chord (add_to_chord, which raises the
+-- correction) has the index of the task that added it: in such a chord index and task together identify a part.
 -- keys: chord, parts, correction, total
--- args: index, size, value, member, keep_ms
+-- args: index, size, value, member, keep_ms, task
 -- bound: one part; with the last one all parts of its chord
 -- returns: 1 open, or completed by others | 2 this part has failed | 3 and the members in their order, and 1 if all are of signed tasks | 4 and the member of a part of others that failed
 local chord, parts, correction, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local index, size, value, member, keep_ms = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local index, size, value, member, keep_ms, task = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
 local KEEP_COMPLETE_MS = 86400000
 
 local function answer(members, signed)
@@ -21,10 +22,14 @@ local function answer(members, signed)
   return { 3, members, signed }
 end
 
-local before = redis.call('HGET', chord, index)
+local function task_of(one) return string.match(one, '^%[%d+,%s*("[^"]*")') end
+
+local is_enlarged = tonumber(redis.call('GET', correction) or '0') > 0
+local own = index .. ' ' .. task
+local before = redis.call('HGET', chord, own) or (not is_enlarged and redis.call('HGET', chord, index))
 local found = before
 if not found or (found == '-' and value ~= '-') then
-  redis.call('HSET', chord, index, value)
+  redis.call('HSET', chord, is_enlarged and own or index, value)
   redis.call('PEXPIRE', chord, keep_ms)
   found = value
 end
@@ -35,7 +40,13 @@ if complete then return answer(cmsgpack.unpack(complete), redis.call('HEXISTS', 
 if before and before ~= '-' and redis.call('EXISTS', total) == 0 then return { 1 } end
 
 if size ~= '' then redis.call('SET', total, size, 'NX') end
-redis.call('ZREMRANGEBYSCORE', parts, index, index)
+if is_enlarged then
+  for _, one in ipairs(redis.call('ZRANGEBYSCORE', parts, index, index)) do
+    if task_of(one) == task_of(member) then redis.call('ZREM', parts, one) end
+  end
+else
+  redis.call('ZREMRANGEBYSCORE', parts, index, index)
+end
 redis.call('ZADD', parts, index, member)
 -- Celery expires them after a day without a part; our parts may take longer than that.
 redis.call('PEXPIRE', parts, keep_ms)
@@ -50,8 +61,9 @@ local members, places, signed = {}, {}, 1
 local listed = redis.call('ZRANGE', parts, 0, -1, 'WITHSCORES')
 for at = 1, #listed, 2 do
   local place = listed[at + 1]
-  if place == 'inf' or not places[place] then
-    places[place] = true
+  local part = is_enlarged and place .. ' ' .. (task_of(listed[at]) or '') or place
+  if place == 'inf' or not places[part] then
+    places[part] = true
     members[#members + 1] = listed[at]
     if redis.call('HGET', chord, place) ~= '+' then signed = 0 end
   else

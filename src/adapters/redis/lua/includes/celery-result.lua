@@ -23,20 +23,20 @@ end
 -- For these Celery gives no time: they are not finished.
 local UNDER_WAY = { STARTED = true, RETRY = true }
 
-local function write_celery(id, status, result, traceback, more)
+local function write_celery(id, status, result, traceback, more, children)
   local key = 'celery-task-meta-' .. id
   local date = UNDER_WAY[status] and 'null' or iso_json()
   -- Without its quotes, which are always written: most ids need no escaping.
   local shown = string.find(id, '^[%w-]+$') and id or string.sub(cjson.encode(id), 2, -2)
   local text = '{"status": "' .. status .. '", "result": ' .. result .. ', "traceback": ' .. traceback
-    .. ', "children": [], "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
+    .. ', "children": ' .. (children or '[]') .. ', "date_done": ' .. date .. ', "task_id": "' .. shown .. '"' .. (more or '') .. '}'
   plan('SET', key, text, 'PXAT', digits(now_ms + celery_keep_ms))
   plan('PUBLISH', key, text)
 end
 
-local function tell_celery(id, record, status, result, traceback)
+local function tell_celery(id, record, status, result, traceback, children)
   if celery_keep_ms == 0 or string.find(record[OPTIONS], MARK_UNKEPT, 1, true) then return end
-  write_celery(id, status, result, traceback)
+  write_celery(id, status, result, traceback, nil, children)
 end
 
 local function exception_text(kind, message, module)
