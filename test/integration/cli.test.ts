@@ -134,7 +134,7 @@ describe('a wrong command line', () => {
     [['dead-letters', 'retry', '--all', '--limit', '0'], '--limit is "0"'],
     [['doctor', '--max-transaction-age', 'long'], '--max-transaction-age'],
     [['doctor', '--outbox', 'crm'], 'The configuration names: none'],
-    [['result', 'an id'], 'task id "an id" is not allowed'],
+    [['result', 'an\nid'], 'task id is not allowed'],
     [['result', 'id', '--wait', 'soon'], '--wait is "soon"'],
     [['stats', '--config', 'nowhere.mjs'], 'nowhere.mjs does not exist'],
   ] as const)('%j exits with 2 and names the mistake', async (args, says) => {
@@ -251,7 +251,8 @@ describe('migrate', () => {
     const all = await Promise.all([1, 2, 3].map(() => project.runWith(env, 'migrate', '--json')));
     expect(all.map(({ code }) => code)).toEqual([0, 0, 0]);
     const applied = all.flatMap(({ stdout }) => json<{ applied: string[] }>(stdout).applied);
-    expect(applied).toEqual(ALL);
+    // Each of them may apply some.
+    expect(applied.toSorted()).toEqual(ALL);
   });
 
   it('says on stderr what it waits for', async () => {

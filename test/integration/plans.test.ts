@@ -148,7 +148,7 @@ describe('a million rows in PostgreSQL', () => {
           [POSTGRES.settlePublished, ['token', rows]],
           [POSTGRES.settleFailed, ['token', rows, rows, rows.map(() => 1), rows.map(() => '{}')]],
           [POSTGRES.settleDead, ['token', rows, rows, rows.map(() => '{}')]],
-          [POSTGRES.deferClaim, ['token', rows, 1_000]],
+          [POSTGRES.deferClaim, ['token', rows, rows.map(() => 1_000)]],
           [POSTGRES.renewClaim, ['token', 60_000]],
           [POSTGRES.releaseClaim, ['token']],
         ] as const) {
@@ -280,7 +280,7 @@ describe('a million rows in MariaDB', () => {
           [MYSQL.settleFailed, ['token', ids[0], 'error', 1_000, 'line']],
           [MYSQL.settleDead, ['token', ids[1], 'error', 'line']],
           [MYSQL.settleDeadRow, ['token', ids[1]]],
-          [MYSQL.deferClaim, ['token', ids.slice(2, 4), 1_000]],
+          [MYSQL.deferClaim, ['token', ids.slice(2, 4), [1_000, 2_000]]],
           [MYSQL.settlePublished, ['token', ids.slice(0, 20)]],
           [MYSQL.releaseClaim, ['token', ids]],
         ] as const) {

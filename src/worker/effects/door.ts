@@ -90,10 +90,10 @@ export interface HandlerOrigin {
   readonly sendInside: SendInside;
 }
 
-/** The key under which steps are stored. A name contains no space, so a key is never mistaken for a task. */
+/** The key under which steps are stored. An id that looks like one of a key is marked, so that neither is mistaken for the other. */
 export function effectKeyOf({ id, effect }: DoorRun): string {
-  // No id contains a space.
-  return effect === undefined ? id : `key ${keyHash(`${effect.origin} ${effect.key}`)}`;
+  if (effect !== undefined) return `key ${keyHash(`${effect.origin} ${effect.key}`)}`;
+  return /^(key|task) /.test(id) ? `task ${id}` : id;
 }
 
 export function keyHash(key: string): string {
