@@ -131,10 +131,10 @@ const BAD_INPUT: readonly BadInput[] = [
     send: client => outlast.send(client, anything, { s: Symbol('x') }),
   },
   {
-    what: 'bytes',
+    what: 'a typed array that is no bytes',
     code: 'ERR_INPUT_NOT_JSON',
     names: 'b',
-    send: client => outlast.send(client, anything, { b: new Uint8Array(2) }),
+    send: client => outlast.send(client, anything, { b: new Float64Array(2) }),
   },
   {
     what: 'an object with toJSON',
