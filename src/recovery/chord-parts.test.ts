@@ -132,13 +132,23 @@ describe('a part of a chord that Python reports', () => {
     expect(refused()).toBe(1);
   });
 
-  it.each([
-    ['failed', '"part-0"', 'failed'],
-    ['has a result that only Python can read', 'NaN', 'done'],
-  ] as const)('runs the error links of the body if it %s', async (_, argument, kind) => {
+  it('hands a result on that JSON does not have', async () => {
+    const { start, publish, sent } = setup();
+    const { bodies, message } = chordOf();
+    await publish(message(0, 'NaN'));
+    await publish(message(1, '-Infinity'));
+    start();
+    const [body] = await until(async () => {
+      const found = await sent(bodies);
+      return found.length > 0 && found;
+    });
+    expect(toText(body?.body ?? toBytes(''))).toContain('[[NaN,-Infinity]]');
+  });
+
+  it('runs the error links of the body if it failed', async () => {
     const { start, publish, sent, letters, open } = setup();
     const { bodies, groupId, message } = chordOf();
-    await publish(message(0, argument, kind));
+    await publish(message(0, '"part-0"', 'failed'));
     start();
     await until(async () =>
       (await sent(bodies)).some(

@@ -134,7 +134,7 @@ describe('a wrong command line', () => {
     [['dead-letters', 'retry', '--all', '--limit', '0'], '--limit is "0"'],
     [['doctor', '--max-transaction-age', 'long'], '--max-transaction-age'],
     [['doctor', '--outbox', 'crm'], 'The configuration names: none'],
-    [['result', 'an\nid'], 'task id is not allowed'],
+    [['result', 'an\nid'], 'the id of a task is not allowed'],
     [['result', 'id', '--wait', 'soon'], '--wait is "soon"'],
     [['stats', '--config', 'nowhere.mjs'], 'nowhere.mjs does not exist'],
   ] as const)('%j exits with 2 and names the mistake', async (args, says) => {
