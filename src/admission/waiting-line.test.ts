@@ -17,7 +17,7 @@ it('a line appends each one an interval behind the last, of each key separately'
   expect(line.join('a', 500, 1_000)).toBe(500);
 });
 
-it('a line has nobody wait for longer than four minutes, and spreads those at its end', () => {
+it('a row in a line waits for at most four minutes, and the last ones are spread', () => {
   const { line } = setup();
   const waits = Array.from({ length: 1_000 }, () => line.join('a', 1_000, 1_000));
   expect(Math.max(...waits)).toBe(240_000);

@@ -51,7 +51,7 @@ describe('a chord whose part has no result', () => {
     const ledger = {
       joinChord: async () => answer,
       bury: async () => [],
-      tellNeverSent: async (...args: unknown[]) => void stored.push(args),
+      recordNeverSent: async (...args: unknown[]) => void stored.push(args),
     };
     const broker = {
       publish: async () => [],

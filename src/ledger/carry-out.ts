@@ -30,7 +30,7 @@ export interface CarryOutDeps {
   readonly guard: DestinationGuard;
   /** How long the broker may take to confirm. */
   readonly limitMs: number;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'tellNeverSent'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'recordNeverSent'>;
   /** Reports why a task is dead to the processes that wait for it; left out: they only learn that it is. */
   readonly results?: ResultStore;
   readonly follow: FollowDeps;
@@ -192,7 +192,7 @@ async function withError(ended: EndedTask, { results }: CarryOutDeps): Promise<E
 
 /** The later steps of its chain are over too: callers of Celery wait for the last one. */
 async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Promise<void> {
-  if (ledger.tellNeverSent === undefined) return;
+  if (ledger.recordNeverSent === undefined) return;
   await tellSteps(stepsAfter(ended, follow), toldOf(ended), ended.envelope.id, ledger);
 }
 
@@ -203,7 +203,7 @@ async function tellSteps(
   ledger: CarryOutDeps['ledger'],
 ): Promise<void> {
   const ids = steps.map(({ id }) => id);
-  if (ids.length > 0) await ledger.tellNeverSent?.(ids, toldToMany(told, ids.length), of);
+  if (ids.length > 0) await ledger.recordNeverSent?.(ids, toldToMany(told, ids.length), of);
 }
 
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */

@@ -93,8 +93,8 @@ describe('the rest of a chain whose step ended without a result', () => {
   it('is stored for callers that read results in the ledger, by the first entry that is carried out', async () => {
     const told: unknown[] = [];
     const unused = () => Promise.reject(new Error('not used here'));
-    const tellNeverSent = async (...args: unknown[]) => void told.push(args);
-    const ledger = { joinChord: unused, bury: unused, tellNeverSent };
+    const recordNeverSent = async (...args: unknown[]) => void told.push(args);
+    const ledger = { joinChord: unused, bury: unused, recordNeverSent };
     const broker = { publish: async () => [] };
     const entry = { key: 'k', ended: ended(`[${step('last')}, ${step('next')}]`) };
     const guard = new DestinationGuard(broker, systemClock);

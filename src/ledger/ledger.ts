@@ -114,7 +114,7 @@ export interface WorkflowLedger {
    * Stores how tasks ended that are never sent, because `of` ended without a result, for the callers that wait for them. A
    * task that was sent after all is left alone. Missing: no caller could read it here.
    */
-  tellNeverSent?(ids: readonly string[], told: Told, of: string): Promise<void>;
+  recordNeverSent?(ids: readonly string[], told: Told, of: string): Promise<void>;
   /** Deletes up to `limit` chords that are incomplete and have had no part for a week. Returns their group ids. */
   abandonChords(limit: number): Promise<readonly string[]>;
 }

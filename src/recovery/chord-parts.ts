@@ -20,7 +20,7 @@ export interface ChordPartsDeps {
     Broker,
     'publish' | 'reply' | 'hasQueues' | 'take' | 'ack' | 'giveBack' | 'onReady'
   >;
-  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'tellNeverSent'>;
+  readonly ledger: Pick<Ledger, 'joinChord' | 'closeChord' | 'bury' | 'recordNeverSent'>;
   /** The queue on which they are reported. */
   readonly queue: string;
   readonly runtime: Runtime;

@@ -181,7 +181,7 @@ describe('a result of our workers', () => {
     const { envelope: begun } = await driver.running(task());
     const error = sampleError('no funds');
     const ids = [later.id, done.id, begun.id];
-    await driver.ledger.tellNeverSent?.(ids, { status: 'FAILURE', error }, dead.id);
+    await driver.ledger.recordNeverSent?.(ids, { status: 'FAILURE', error }, dead.id);
     const states = await readFromPython<string>(target, ids, { isStateOnly: true });
     expect(states).toEqual(['FAILURE', 'SUCCESS', 'PENDING']);
     const read = async () => await fixture.results.read(later.id);

@@ -37,7 +37,7 @@ import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { abandonChords, closeChord, PostgresChordCount, pruneChords } from './postgres-chord.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { park } from './postgres-park.ts';
-import { neverSentTeller } from './postgres-never-sent.ts';
+import { neverSentRecorder } from './postgres-never-sent.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
@@ -58,7 +58,7 @@ export class PostgresLedger implements Ledger {
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
   readonly refusals: RefusalLog;
-  readonly tellNeverSent: NonNullable<Ledger['tellNeverSent']>;
+  readonly recordNeverSent: NonNullable<Ledger['recordNeverSent']>;
   readonly #beginning: PostgresBegin;
   readonly #chords: PostgresChordCount;
 
@@ -73,7 +73,7 @@ export class PostgresLedger implements Ledger {
     this.#beginning = new PostgresBegin(db, faultPoint);
     this.after = postgresAfterLog(db);
     this.#chords = new PostgresChordCount(db);
-    this.tellNeverSent = neverSentTeller(db);
+    this.recordNeverSent = neverSentRecorder(db);
   }
 
   async open(opening: WorkerOpening): Promise<void> {

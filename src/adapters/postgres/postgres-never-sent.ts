@@ -9,10 +9,10 @@ import { SQL } from './sql.generated.ts';
 const KEEP_MS = 86_400_000;
 
 /** Where the waiters for later steps of a workflow learn that these never come. */
-export function neverSentTeller(db: SqlDatabase): NonNullable<Ledger['tellNeverSent']> {
+export function neverSentRecorder(db: SqlDatabase): NonNullable<Ledger['recordNeverSent']> {
   return async (ids, told, of) => {
     const { ending, error } = endOf(told);
-    await db.query(SQL.tellNeverSent, [
+    await db.query(SQL.recordNeverSent, [
       JSON.stringify(ids),
       of,
       ending,

@@ -145,6 +145,7 @@ export const SQL: {
   readonly receiptSendAgain: Entry;
   readonly receiptTake: Entry;
   readonly reclaim: Entry;
+  readonly recordNeverSent: Entry;
   readonly refusedBury: Entry;
   readonly refusedHandBack: Entry;
   readonly refusedList: Entry;
@@ -165,7 +166,6 @@ export const SQL: {
   readonly stepFind: Entry;
   readonly stepKeep: Entry;
   readonly stepMark: Entry;
-  readonly tellNeverSent: Entry;
   readonly tierForget: Entry;
   readonly tierLeft: Entry;
   readonly tierList: Entry;
@@ -1625,6 +1625,13 @@ returning o.id::text as row, o.task_id as id, o.claims,
 update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 from over where o.id = over.id`,
+  recordNeverSent: `insert into outlast_never_sent as n (task_id, of_id, ending, error, keep_until)
+select i.id, $2::text, $3::text, $4::bytea, clock_timestamp() + $5::bigint * interval '1 millisecond'
+from (select distinct id from json_array_elements_text($1::json) as e (id)) i
+where not exists (select 1 from outlast_task t where t.id = i.id)
+order by i.id
+on conflict (task_id) do update
+set of_id = excluded.of_id, ending = excluded.ending, error = excluded.error, keep_until = excluded.keep_until`,
   refusedBury: `with moved as (
   update outlast_task t set
     state = 'dead', epoch = t.epoch + 1, ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_TASK_UNKNOWN', error = $2, version = least(t.version, 2147483646) + 1,
@@ -1831,13 +1838,6 @@ update outlast_step set value = decode($3::text, 'base64') where task_id = $1::t
   on conflict (effect_key, step) do nothing returning step
 )
 select count(*)::text as is_new from also`,
-  tellNeverSent: `insert into outlast_never_sent as n (task_id, of_id, ending, error, keep_until)
-select i.id, $2::text, $3::text, $4::bytea, clock_timestamp() + $5::bigint * interval '1 millisecond'
-from (select distinct id from json_array_elements_text($1::json) as e (id)) i
-where not exists (select 1 from outlast_task t where t.id = i.id)
-order by i.id
-on conflict (task_id) do update
-set of_id = excluded.of_id, ending = excluded.ending, error = excluded.error, keep_until = excluded.keep_until`,
   tierForget: `delete from outlast_tier where role = $1 and store = $2`,
   tierLeft: `select (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
   (select count(*) from outlast_task where state = 'dead')::text as dead,

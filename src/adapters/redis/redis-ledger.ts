@@ -79,7 +79,7 @@ export class RedisLedger implements Ledger {
   readonly chords: RedisChords;
   readonly acknowledges: boolean;
   readonly countsWithCelery: boolean;
-  readonly tellNeverSent?: NonNullable<Ledger['tellNeverSent']>;
+  readonly recordNeverSent?: NonNullable<Ledger['recordNeverSent']>;
   readonly #connection: RedisConnection;
   readonly #root: string;
   readonly #generation: RedisGeneration;
@@ -101,7 +101,7 @@ export class RedisLedger implements Ledger {
     this.acknowledges = options.consumer !== undefined;
     this.countsWithCelery = options.celeryResultMs > 0;
     if (this.countsWithCelery)
-      this.tellNeverSent = redisTeller(connection, root, options.celeryResultMs);
+      this.recordNeverSent = redisTeller(connection, root, options.celeryResultMs);
     this.#hints = new RedisHints(connection, `${root}ready`);
     this.after = redisAfterLog(connection, root, this.#manner.rank);
     this.refusals = redisRefusals(connection, root, this.#manner);

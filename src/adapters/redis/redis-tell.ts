@@ -12,7 +12,7 @@ export function redisTeller(
   connection: RedisConnection,
   root: string,
   celeryResultMs: number,
-): NonNullable<Ledger['tellNeverSent']> {
+): NonNullable<Ledger['recordNeverSent']> {
   return async (ids, told, of) => {
     for (const some of slicesOf(ids, CHUNK)) {
       const args = [celeryResultMs, told.status, ...partsOf(told), of, ...some];

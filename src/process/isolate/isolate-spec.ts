@@ -11,7 +11,7 @@ export interface IsolateSpec {
 }
 
 /** Marks a process as an isolate and holds its spec; marks a thread as one. */
-export const ISOLATE_ENV = 'OUTLAST_ROOM_SPEC';
+export const ISOLATE_ENV = 'OUTLAST_ISOLATE_SPEC';
 
 /** All messages of an isolate: about itself, and about the run in it. */
 export type IsolateMessage =

@@ -9,7 +9,7 @@ import { encodeReport } from '../../wire/reply.ts';
 import type { FollowUpSender } from '../run/follow-up-sender.ts';
 
 export interface AnswerRefusedDeps {
-  readonly ledger: Pick<Ledger, 'tellNeverSent'>;
+  readonly ledger: Pick<Ledger, 'recordNeverSent'>;
   readonly runtime: Runtime;
   readonly redact: Redact | null;
   readonly keyring?: Keyring;
@@ -44,7 +44,7 @@ export async function answerRefused(
     const key = `${envelope.id}/reply`;
     followUps.send([{ key, reply }], runtime.clock.monotonic(), follow);
   }
-  await ledger.tellNeverSent?.([id], told, envelope.id);
+  await ledger.recordNeverSent?.([id], told, envelope.id);
 }
 
 /** The letter as it is stored: with a redactor its reason quotes no bytes. */

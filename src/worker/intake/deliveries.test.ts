@@ -25,7 +25,7 @@ it('answers the caller of an unreadable message, unless any sender could have ch
   const ledger = {
     park: store.park.bind(store),
     bury: store.bury.bind(store),
-    tellNeverSent: async (...told: unknown[]) => void stored.push(told),
+    recordNeverSent: async (...told: unknown[]) => void stored.push(told),
   };
   const followUps = { send: (entries: readonly unknown[]) => void sent.push(...entries) };
   const accept = async (more: object, keyring = NO_KEYS): Promise<void> => {

@@ -22,7 +22,7 @@ import { buryRefused, buryUndecodable } from './bury-refused.ts';
 import type { RunObserver } from '../run-observer.ts';
 
 export interface DeliveryDeps {
-  readonly ledger: Pick<Ledger, 'bury' | 'park' | 'tellNeverSent'>;
+  readonly ledger: Pick<Ledger, 'bury' | 'park' | 'recordNeverSent'>;
   readonly broker: Broker;
   readonly runtime: Runtime;
   readonly observer?: RunObserver;
