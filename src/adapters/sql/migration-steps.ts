@@ -65,9 +65,13 @@ export class MigrationWatch {
     const watching = this.#follow(label, look, ended.signal);
     try {
       return await run();
+    } catch (error) {
+      ended.abort();
+      // A last look may tell what the statement waited for. It needs a connection, and there may be none.
+      await Promise.race([watching, sleep(systemClock, LOOK_MS)]);
+      throw error;
     } finally {
       ended.abort();
-      await watching;
     }
   }
 
