@@ -60,7 +60,7 @@ function configModule({ option, stages, topLevel, broker, celery }) {
       "{ Duration } from '../task/duration.ts'",
       "{ Redactor } from '../task/redact.ts'",
       "{ EventListeners } from '../telemetry/events.ts'",
-      "{ Logger } from '../telemetry/logger.ts'",
+      "{ Logger, LogSettings } from '../telemetry/logger.ts'",
       "{ AdmissionOptions } from './admission.ts'",
       "{ CeleryRoutes } from './celery.ts'",
       "{ Queues } from './queues.ts'",

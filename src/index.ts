@@ -30,7 +30,7 @@ export type {
 export { bury, discard, retryIn } from './task/verdict.ts';
 export type { Verdict } from './task/verdict.ts';
 export type { EventListener, EventListeners, EventMap, EventName } from './telemetry/events.ts';
-export type { Logger } from './telemetry/logger.ts';
+export type { Logger, LogLevel, LogSettings } from './telemetry/logger.ts';
 export {
   AdmissionRejectedError,
   ConfigError,

@@ -11,6 +11,7 @@ import type { TaskHandle } from '../result/result-handle.ts';
 import { safeKey } from '../task/names.ts';
 import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
+import { stderrLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
 import type { HandlerOrigin } from '../worker/effects/door.ts';
@@ -35,7 +36,9 @@ export function createOutlast<Tx = SqlTransaction>(options: CreateOptions<Tx> = 
   // A process that a worker has started reaches an embedded database through the process that holds it. If that one is
   // killed, its children must not take the folder and block the next start.
   const embedded = isStartedByWorker() ? 'join' : 'create';
-  return createInstance(openContext(config, { outbox, embedded }), adapter);
+  const makeLog = (level: LogLevel | null): Logger =>
+    stderrLogger({ level: level ?? 'warn', json: false });
+  return createInstance(openContext(config, { outbox, embedded, makeLog }), adapter);
 }
 
 /** An instance on a context that the caller opened, and closes. */

@@ -9,7 +9,8 @@ import { OPTION_TABLE } from '../config/option-table.ts';
 import type { SectionName } from '../config/options.ts';
 import { openContext, type Context, type ContextOptions } from '../context/context.ts';
 import type { Stores } from '../context/stores.ts';
-import { createLogger, type LogLevel } from '../telemetry/logger.ts';
+import type { ChildLog } from '../process/worker-spec.ts';
+import { stderrLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
 
 /** Options every command has. */
 export interface CommonOptions {
@@ -18,6 +19,7 @@ export interface CommonOptions {
   readonly envFile?: string;
   readonly json?: boolean;
   readonly verbose?: boolean;
+  readonly quiet?: boolean;
   readonly outbox?: string;
 }
 
@@ -44,21 +46,23 @@ export async function readContext(
     folder: loaded.folder,
     ...(section ? { [section]: readFlags(section, options) } : {}),
   };
-  const write = (line: string): void => void process.stderr.write(line);
-  const log = createLogger({ ...logOptions(options), write, now: Date.now });
+  const { level: asked, json } = logOptions(options);
+  const makeLog = (level: LogLevel | null): Logger =>
+    stderrLogger({ level: asked ?? level ?? 'info', json });
   const { outbox } = options;
   return {
     loaded,
-    context: openContext(loaded.config, { flags, log, outbox, embedded, migrates }),
+    context: openContext(loaded.config, { flags, makeLog, outbox, embedded, migrates }),
   };
 }
 
-/** The log options of this command, and of the processes it starts. */
-export function logOptions({ verbose = false, json = false }: CommonOptions): {
-  readonly level: LogLevel;
-  readonly json: boolean;
-} {
-  return { level: verbose ? 'debug' : 'info', json };
+/** The log options of this command, and of the processes it starts: flags win over what the configuration says. */
+export function logOptions({
+  verbose = false,
+  quiet = false,
+  json = false,
+}: CommonOptions): ChildLog {
+  return { level: verbose ? 'debug' : quiet ? 'warn' : null, json };
 }
 
 /** Variables that are already set keep their values. */

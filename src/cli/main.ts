@@ -122,7 +122,8 @@ function addCommonOptions(command: Command): void {
     )
     .option('--env-file <file>', 'read environment variables from a file')
     .option('--json', 'machine-readable output')
-    .option('--verbose', 'log more');
+    .addOption(new Option('--verbose', 'log more').conflicts('quiet'))
+    .option('--quiet', 'log warnings and errors only');
 }
 
 /** What went wrong, for people and machines. */

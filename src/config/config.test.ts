@@ -104,6 +104,7 @@ describe('a config', () => {
       maxMessageBytes: 16_777_216,
       on: {},
       log: null,
+      logLevel: null,
       warnings: [],
     });
   });
@@ -437,5 +438,21 @@ describe('a secret', () => {
     expect(maskUrl('postgres://db:5432/shop')).toBe('postgres://db:5432/shop');
     expect(maskUrl('postgres://app@db/shop')).toBe('postgres://app@db/shop');
     expect(maskUrl('pglite:/var/data')).toBe('pglite:/var/data');
+  });
+});
+
+describe('the level of the log', () => {
+  it('comes from the variable, else from the file', () => {
+    const file = { log: { level: 'error' } } as const;
+    expect(resolveConfig(file).logLevel).toBe('error');
+    expect(resolveConfig(file, { OUTLAST_LOG_LEVEL: 'debug' }).logLevel).toBe('debug');
+    expect(resolveConfig().logLevel).toBeNull();
+  });
+
+  it('is one of a few', () => {
+    const given = { OUTLAST_LOG_LEVEL: 'loud' };
+    expect(() => resolveConfig({}, given)).toThrow(/OUTLAST_LOG_LEVEL/);
+    const wrong = { log: { level: 'loud' } } as unknown as OutlastConfig;
+    expect(() => resolveConfig(wrong)).toThrow(/log\.level/);
   });
 });

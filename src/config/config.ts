@@ -4,7 +4,7 @@ import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Logger, LogLevel } from '../telemetry/logger.ts';
 import { readAdmission, type AdmissionPattern } from './admission.ts';
 import type { BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
@@ -87,6 +87,8 @@ export interface ResolvedConfig {
   readonly admission: readonly AdmissionPattern[];
   readonly on: EventListeners;
   readonly log: Logger | null;
+  /** What our own log writes at least; null: nothing was said. */
+  readonly logLevel: LogLevel | null;
   /** By dotted key: `relay.batchSize`. */
   readonly settings: Readonly<Record<string, Setting>>;
   /** Legal, but seldom meant. */
@@ -124,7 +126,7 @@ export function resolveConfig(
   settings['database'] = { value: maskUrl(database.target.url), source: database.source };
   const messaging = readMessaging(config, env, database.target);
   Object.assign(settings, messagingSettings(messaging));
-  const top = readTopLevel(config);
+  const top = readTopLevel(config, env);
   for (const key of SHOWN_AS_GIVEN)
     settings[key] = { value: top[key], source: key in config ? 'file' : 'default' };
   const signing = readSigning(config, env);

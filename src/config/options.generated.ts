@@ -2,7 +2,7 @@
 import type { Duration } from '../task/duration.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import type { Logger, LogSettings } from '../telemetry/logger.ts';
 import type { AdmissionOptions } from './admission.ts';
 import type { CeleryRoutes } from './celery.ts';
 import type { Queues } from './queues.ts';
@@ -360,8 +360,13 @@ export interface OutlastConfig {
   readonly admission?: AdmissionOptions | undefined;
   /** Listeners for events, called in the process where the event happens. @default none */
   readonly on?: EventListeners | undefined;
-  /** Replaces Outlast's own log; a pino logger fits. @default Outlast's own */
-  readonly log?: Logger | undefined;
+  /**
+   * Replaces Outlast's own log, which writes to stderr; a pino logger fits. Or `{ level: 'debug' }` for the own one:
+   * `debug`, `info`, `warn`, `error` or `silent`, as the variable says. Commands log from `info` on, `createOutlast`
+   * from `warn` on.
+   * @default Outlast's own
+   */
+  readonly log?: Logger | LogSettings | undefined;
   readonly relay?: RelayOptions | undefined;
   readonly worker?: WorkerOptions | undefined;
   readonly resurrector?: ResurrectorOptions | undefined;

@@ -1,11 +1,12 @@
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Redactor } from '../task/redact.ts';
-import type { Logger } from '../telemetry/logger.ts';
+import { LEVELS, type Logger, type LogLevel } from '../telemetry/logger.ts';
+import type { Env } from './from-env.ts';
 import { outlastError } from '../errors/error.ts';
-import { defaultsOf, rowOf } from '../options/option.ts';
+import { defaultsOf, envIn, rowOf } from '../options/option.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { readValue } from './resolve-section.ts';
-import { asRecord, rangeError, SECTION_NAMES, shown } from './options.ts';
+import { asRecord, rangeError, refuseUnknown, SECTION_NAMES, shown } from './options.ts';
 
 export const TOP_LEVEL_OPTIONS: readonly string[] = [
   ...Object.keys(TOP_LEVEL_TABLE),
@@ -22,6 +23,8 @@ export interface TopLevel {
   readonly redact: Redactor | null;
   readonly on: EventListeners;
   readonly log: Logger | null;
+  /** What our own log writes at least; null: nothing was said. */
+  readonly logLevel: LogLevel | null;
 }
 
 type Given = Readonly<Record<string, unknown>>;
@@ -29,7 +32,7 @@ type Given = Readonly<Record<string, unknown>>;
 const DEFAULTS = defaultsOf(TOP_LEVEL_TABLE);
 
 /** Takes a config whose `undefined` members were dropped. */
-export function readTopLevel(config: Given): TopLevel {
+export function readTopLevel(config: Given, env: Env = {}): TopLevel {
   const all: Given = { ...DEFAULTS, on: {}, ...config };
   return {
     tasks: readTexts(all['tasks'], 'tasks'),
@@ -39,7 +42,7 @@ export function readTopLevel(config: Given): TopLevel {
     maxMessageBytes: readMessageBytes(all),
     redact: 'redact' in all ? readRedactor(all['redact']) : null,
     on: readListeners(all['on']),
-    log: 'log' in all ? readLogger(all['log']) : null,
+    ...readLog(all['log'], env),
   };
 }
 
@@ -86,11 +89,30 @@ function readListeners(value: unknown): EventListeners {
 
 const LOG_METHODS = ['debug', 'info', 'warn', 'error', 'child'] as const;
 
-function readLogger(value: unknown): Logger {
-  const methods = asRecord(value, 'log');
+const LEVEL_ENV = envIn(TOP_LEVEL_TABLE, 'log');
+
+/** A logger of the user has its own level. */
+function readLog(value: unknown, env: Env): Pick<TopLevel, 'log' | 'logLevel'> {
+  const given = value === undefined ? {} : asRecord(value, 'log');
+  const ofEnv = env[LEVEL_ENV] || null;
+  const isLogger = LOG_METHODS.some(method => method in given);
+  if (isLogger) return { log: readLogger(given), logLevel: null };
+  refuseUnknown(Object.keys(given), ['level'], key => `log.${key}`);
+  const level = ofEnv ?? given['level'] ?? null;
+  const option = ofEnv === null ? 'log.level' : LEVEL_ENV;
+  return { log: null, logLevel: level === null ? null : readLevel(level, option) };
+}
+
+function readLevel(value: unknown, option: string): LogLevel {
+  const level = LEVELS.find(known => known === value);
+  if (level !== undefined) return level;
+  throw rangeError(option, `is ${shown(value)}`, `Use one of ${LEVELS.join(', ')}.`);
+}
+
+function readLogger(methods: Given): Logger {
   for (const method of LOG_METHODS) {
     if (typeof methods[method] === 'function') continue;
     throw rangeError('log', `has no ${method}()`, `Give a logger with ${LOG_METHODS.join(', ')}.`);
   }
-  return value as Logger;
+  return methods as unknown as Logger;
 }

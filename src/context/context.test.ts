@@ -215,10 +215,10 @@ describe('the context of a service', () => {
     const warned: string[] = [];
     const log = { ...silentLogger, warn: (_: object, text: string) => void warned.push(text) };
     const production = { NODE_ENV: 'production' };
-    const context = openContext({}, { env: production, log });
+    const context = openContext({}, { env: production, makeLog: () => log });
     expect(warned).toEqual([expect.stringContaining('no database is named')]);
     context.forService({ relay: {} });
-    openContext({}, { env: production, log, isWarned: true });
+    openContext({}, { env: production, makeLog: () => log, isWarned: true });
     expect(warned).toHaveLength(1);
   });
 });

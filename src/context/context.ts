@@ -25,7 +25,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { hasSignature } from '../task/keyring.ts';
 import { makeRedact, type Redact } from '../task/redact.ts';
 import { Events } from '../telemetry/events.ts';
-import { silentLogger, type Logger } from '../telemetry/logger.ts';
+import { silentLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
 import { brokerParts, ledgerParts } from './messaging.ts';
 import { openCeleryChords, OPENERS, PREPARED, type Openers } from './openers.ts';
 import { Resources } from './resources.ts';
@@ -36,8 +36,8 @@ export interface ContextOptions {
   readonly flags?: ConfigFlags;
   /** @default the environment of this process */
   readonly env?: Env;
-  /** For a configuration that names none. @default silent */
-  readonly log?: Logger;
+  /** Makes the log for a configuration that names none, with the level that it asks for. @default silent */
+  readonly makeLog?: (level: LogLevel | null) => Logger;
   /** The process that started this one has logged the warnings of the configuration. */
   readonly isWarned?: boolean;
   /** A named outbox of the configuration, to send to and to look at. @default the one in `database` */
@@ -63,7 +63,7 @@ export interface NamedOutbox {
  */
 export function openContext(file: OutlastConfig = {}, options: ContextOptions = {}): Context {
   const config = resolveConfig(file, options.env ?? process.env, options.flags);
-  const log = config.log ?? options.log ?? silentLogger;
+  const log = config.log ?? options.makeLog?.(config.logLevel) ?? silentLogger;
   const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
   events.addAll(config.on);
   const runtime = { ...createRuntime(log, events.emit), ...options.runtime };
@@ -235,11 +235,10 @@ async function isServed(folder: string): Promise<boolean> {
   return ((await readHolder(folder))?.endpoint ?? null) !== null;
 }
 
-/** Failures of the redactor are logged and emitted. */
-function makeLoggedRedact({ redact }: ResolvedConfig, { log, emit }: Runtime): Redact | null {
+/** Failures of the redactor are emitted, and so logged. */
+function makeLoggedRedact({ redact }: ResolvedConfig, { emit }: Runtime): Redact | null {
   if (redact === null) return null;
   return makeRedact(redact, (name, error) => {
-    log.error({ task: name, error }, 'the redactor failed; the arguments are hidden');
     emit('redaction:failed', { name, error });
   });
 }

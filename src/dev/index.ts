@@ -1,6 +1,6 @@
 import { loadConfig } from '../config/load-config.ts';
 import { openContext } from '../context/context.ts';
-import { createLogger } from '../telemetry/logger.ts';
+import { stderrLogger } from '../telemetry/logger.ts';
 import { DEFAULT_PORT } from './default-port.ts';
 import { startDevOn, type DevService } from './start-dev.ts';
 
@@ -26,12 +26,10 @@ export interface DevOptions {
 export async function startDev(options: DevOptions = {}): Promise<DevService> {
   const loaded = await loadConfig({ file: options.config });
   const { folder } = loaded;
-  const childLog = { level: 'info', json: false } as const;
-  const write = (line: string): void => void process.stderr.write(line);
-  const log = createLogger({ ...childLog, write, now: Date.now });
+  const childLog = { level: null, json: false } as const;
   const context = openContext(loaded.config, {
     flags: { folder },
-    log,
+    makeLog: level => stderrLogger({ level: level ?? 'info', json: false }),
     embedded: 'own',
     migrates: true,
   });

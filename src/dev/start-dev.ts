@@ -6,12 +6,12 @@ import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import { startService, type Service } from '../runtime/service.ts';
-import type { LogLevel } from '../telemetry/logger.ts';
 import { preflight } from '../context/check-redis.ts';
 import type { Context } from '../context/context.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
 import { makeSupervisor } from '../process/supervise.ts';
+import type { ChildLog } from '../process/worker-spec.ts';
 import { enterTier } from '../context/tier-memory.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
 import { checkPort } from './listen.ts';
@@ -35,7 +35,7 @@ export interface DevSettings {
   readonly port: number;
   readonly signal?: AbortSignal | undefined;
   /** The log options of the worker processes. */
-  readonly childLog: { readonly level: LogLevel; readonly json: boolean };
+  readonly childLog: ChildLog;
 }
 
 /** The sample shop has one worker more than it needs, so that a task comes back on another process. */

@@ -138,6 +138,7 @@ export class Reaper {
         queue,
         where: 'worker',
         reason: 'ERR_RESURRECTIONS_SPENT',
+        error: null,
       });
     }
   }

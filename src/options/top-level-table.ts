@@ -135,8 +135,10 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
   },
   log: {
     kind: 'value',
-    type: 'Logger',
+    type: 'Logger | LogSettings',
+    env: 'OUTLAST_LOG_LEVEL',
     defaultNote: "Outlast's own",
-    sentence: "Replaces Outlast's own log; a pino logger fits.",
+    sentence:
+      "Replaces Outlast's own log, which writes to stderr; a pino logger fits. Or `{ level: 'debug' }` for the own one: `debug`, `info`, `warn`, `error` or `silent`, as the variable says. Commands log from `info` on, `createOutlast` from `warn` on.",
   },
 });

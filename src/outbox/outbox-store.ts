@@ -70,6 +70,8 @@ export interface OutboxRow {
   readonly retries: number;
   /** True on the first claim of the row: a row that is seen then is committed. */
   readonly isFirstClaim: boolean;
+  /** How long it had been due when it was claimed, whatever was tried before; by the store's clock. */
+  readonly dueMs: number;
 }
 
 export interface PublishFailure {

@@ -39,7 +39,11 @@ export async function makeSupervisor(
     runtime.log.error({ error }, 'a worker process cannot load its handlers');
   };
   const onMessage = (message: FromChild): void => {
-    if (message.kind === 'loaded') hasLoaded = true;
+    if (message.kind === 'loaded') {
+      // All children load the same modules.
+      if (!hasLoaded) runtime.log.info({ tasks: message.tasks }, 'handlers loaded');
+      hasLoaded = true;
+    }
     if (message.kind === 'unloadable') reportUnloadable(decodeError(message.error));
   };
   const settings = { ...resurrectorSettings(context), processes, shutdownTimeoutMs };

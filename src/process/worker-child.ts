@@ -3,7 +3,7 @@ import { takeKeys } from '../config/signing-env.ts';
 import { loadConfig } from '../config/load-config.ts';
 import { openContext, type Context } from '../context/context.ts';
 import { sleep, systemClock } from '../runtime/clock.ts';
-import { createLogger } from '../telemetry/logger.ts';
+import { stderrLogger } from '../telemetry/logger.ts';
 import type { Handler } from '../worker/handler.ts';
 import { handlerMap, requireHandlers } from './handler-map.ts';
 import { loadHandlers, type HandlerSource } from './load-handlers.ts';
@@ -55,10 +55,10 @@ async function load(): Promise<Loaded> {
   );
   const { folder } = loaded;
   const { loader, modules, worker } = spec;
-  const write = (line: string): void => void process.stderr.write(line);
   const context = openContext(loaded.config, {
     flags: { folder, worker },
-    log: createLogger({ ...spec.log, write, now: Date.now }, { pid: process.pid }),
+    makeLog: level =>
+      stderrLogger({ ...spec.log, level: spec.log.level ?? level ?? 'info' }, { pid: process.pid }),
     isWarned: true,
     embedded: 'join',
   });
@@ -97,7 +97,7 @@ const isolates = await openIsolates({ handlers, source: () => isolated, settings
   giveUp,
 );
 isLoaded = true;
-await send({ kind: 'loaded' });
+await send({ kind: 'loaded', tasks: [...handlers.keys()] });
 await context.stores();
 let lastMessage = Promise.resolve();
 const worker = makeWorker(context, {

@@ -14,7 +14,13 @@ export interface WorkerSpec {
   /** Module files whose exported handlers are run besides those of the config. */
   readonly modules: readonly string[];
   readonly worker: WorkerOptions;
-  readonly log: { readonly level: LogLevel; readonly json: boolean };
+  readonly log: ChildLog;
+}
+
+/** Null: the level that the configuration says. */
+export interface ChildLog {
+  readonly level: LogLevel | null;
+  readonly json: boolean;
 }
 
 export const SPEC_ENV = 'OUTLAST_CHILD_SPEC';
@@ -28,7 +34,8 @@ export type ToChild = 'drain' | 'retire';
  * is not replaced. `pulse`: its state, once a second.
  */
 export type FromChild =
-  | { readonly kind: 'loaded' | 'dismissed' }
+  | { readonly kind: 'loaded'; readonly tasks: readonly string[] }
+  | { readonly kind: 'dismissed' }
   | { readonly kind: 'worn'; readonly why: string }
   | { readonly kind: 'pulse'; readonly health: Health }
   | { readonly kind: 'unloadable'; readonly error: WireError };

@@ -3,6 +3,7 @@ import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
 import { routing, type Destinations } from '../ledger/destinations.ts';
+import { reportBuried } from '../ledger/report-buried.ts';
 import type { UnreadableEntry } from '../ledger/follow-up-log.ts';
 import type {
   AfterEntry,
@@ -139,12 +140,7 @@ export class FollowUpRepeater {
     await ledger.after.strike(spent.map(({ entry }) => entry.key));
     for (const { entry, kind, why } of spent)
       runtime.log.error({ key: entry.key, kind, error: why }, 'a follow-up is given up');
-    for (const letter of letters) {
-      if (letter.kind !== 'message') continue;
-      const { id, name, queue } = letter.envelope;
-      const { reason } = letter;
-      runtime.emit('task:dead-lettered', { id, name, queue, where: 'worker', reason });
-    }
+    reportBuried(letters, runtime.emit);
   }
 
   /** Under its key: its task is unknown. */

@@ -91,9 +91,9 @@ export class Refusals {
       name,
       queue,
       where: 'worker',
-      reason: 'ERR_TASK_UNKNOWN',
+      reason: error.type,
+      error: { type: error.type, message },
     });
-    runtime.log.error({ task: id, name, queue, refusedBy: by }, message);
   }
 }
 

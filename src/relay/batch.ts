@@ -7,6 +7,7 @@ import type { Breaker } from './breaker.ts';
 import type { RelayLease } from './lease.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Settling } from './settling.ts';
+import { roundMs } from '../telemetry/round-ms.ts';
 import type { Window } from './window.ts';
 
 /** What the batches of one relay share. */
@@ -42,6 +43,7 @@ export class Batch {
   readonly #published = new Set<OutboxRow>();
   #onHalf: () => void = () => undefined;
   #onBegun: () => void = () => undefined;
+  readonly #claimedAt: number;
   #claimEndsAt: number;
   #lossesSeen: number;
   #stopAt: number | undefined;
@@ -54,7 +56,13 @@ export class Batch {
     this.#shared = shared;
     this.#claimEndsAt = clock.monotonic() + deps.settings.staleTimeoutMs;
     this.#lossesSeen = shared.lease.losses;
-    this.#settling = new Settling(token, deps, () => this.#isLastChanceOver());
+    this.#claimedAt = clock.monotonic();
+    this.#settling = new Settling({
+      token,
+      claimedAt: this.#claimedAt,
+      deps,
+      isClaimOver: () => this.#isLastChanceOver(),
+    });
     this.half = new Promise(resolve => (this.#onHalf = resolve));
     this.begun = new Promise(resolve => (this.#onBegun = resolve));
   }
@@ -90,7 +98,19 @@ export class Batch {
       this.#onHalf();
       this.#onBegun();
       await this.giveBack();
+      this.#report();
     }
+  }
+
+  #report(): void {
+    const { clock, emit } = this.#deps.runtime;
+    const { sent: published, failed, dead, deferred, written } = this.#settling;
+    const rows = this.rows.length;
+    const released = rows - written;
+    const again = this.rows.filter(({ isFirstClaim }) => !isFirstClaim).length;
+    const durationMs = roundMs(clock.monotonic() - this.#claimedAt);
+    const counts = { rows, published, failed, dead, deferred, released, again };
+    emit('relay:batch', { ...counts, durationMs });
   }
 
   /** Starts sends as the window allows; resolves when all of them were answered. */

@@ -54,6 +54,7 @@ function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
   const calls: Publishing[] = [];
   const confirmed: string[] = [];
   const events: string[] = [];
+  const figures: object[] = [];
   let inFlight = 0;
   let mostInFlight = 0;
   const broker: RelayDeps['broker'] = {
@@ -80,7 +81,10 @@ function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
     random,
     faultPoint: noFaults,
     log: silentLogger,
-    emit: (name: string) => void events.push(name),
+    emit: (name: string, event: object) => {
+      events.push(name);
+      if (name === 'relay:batch' || name === 'task:sent') figures.push(event);
+    },
   };
   const settings = { ...SETTINGS, ...given };
   const relay = new Relay({ outbox, reads, broker, runtime, settings });
@@ -103,6 +107,7 @@ function setup(answer: Answer, given: Partial<RelaySettings> = {}) {
     calls,
     confirmed,
     events,
+    figures,
     relay,
     write,
     run,
@@ -504,5 +509,32 @@ describe('the memory of a relay', () => {
     expect(await drained).toBe(310);
     // At most two batches are being published, and a third is claimed.
     expect(kept[0]).toBeLessThanOrEqual(30);
+  });
+});
+
+describe('the figures of a relay', () => {
+  it('say how a batch ended, and how long a task had been due when it was sent', async () => {
+    const answers = [OK, { status: 'refused', error: 'no such queue' }] as const;
+    const { time, figures, write, run } = setup((messages, call) => ({
+      outcomes: messages.map(() => answers[(call - 1) % 2] ?? OK),
+    }));
+    write(2);
+    await time.runUntil(5_000);
+    void run();
+    await time.runUntil(6_000);
+    const [sent, batch] = figures;
+    expect(sent).toMatchObject({ latencyMs: expect.closeTo(5_000, -2) as number });
+    expect(batch).toMatchObject({ rows: 2, published: 1, failed: 1, dead: 0, deferred: 0 });
+    expect(batch).toMatchObject({ released: 0, again: 0 });
+  });
+
+  it('count the rows that an outage leaves for later', async () => {
+    const { time, figures, write, run } = setup(
+      each(() => ({ status: 'unavailable', error: 'gone' })),
+    );
+    write(1);
+    void run();
+    await time.runUntil(1_000);
+    expect(figures).toMatchObject([{ rows: 1, published: 0, failed: 0, deferred: 1 }]);
   });
 });

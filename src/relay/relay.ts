@@ -3,6 +3,7 @@ import { isUnavailable, outlastError } from '../errors/error.ts';
 import { BATCH_BYTES, bytesOfEnvelope } from '../ledger/batch-limits.ts';
 import type { MovedRow, OutboxStore } from '../outbox/outbox-store.ts';
 import type { OutboxSample } from '../outbox/outbox-reads.ts';
+import { roundMs } from '../telemetry/round-ms.ts';
 import { sleep } from '../runtime/clock.ts';
 import { RetryPace } from '../runtime/retry-pace.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
@@ -215,10 +216,12 @@ export class Relay {
 
   async #move(move: NonNullable<OutboxStore['move']>): Promise<Pass & { readonly left: number }> {
     const { runtime, settings } = this.#deps;
+    const from = runtime.clock.monotonic();
     const { rows } = await move(settings.batchSize);
     await runtime.faultPoint('relay.moved');
     const gone = rows.filter(({ answer }) => answer !== 'limited');
     for (const row of gone) this.#emitMoved(row);
+    if (gone.length > 0) this.#emitMove(gone, runtime.clock.monotonic() - from);
     return { taken: gone.length, sent: gone.length, left: rows.length - gone.length };
   }
 
@@ -288,8 +291,16 @@ export class Relay {
     const { emit } = this.#deps.runtime;
     emit('task:created', ref);
     if (answer === 'conflict')
-      emit('task:dead-lettered', { ...ref, where: 'relay', reason: 'ERR_DIGEST' });
-    else emit('task:sent', ref);
+      emit('task:dead-lettered', { ...ref, where: 'relay', reason: 'ERR_DIGEST', error: null });
+    else emit('task:sent', { ...ref, latencyMs: null });
+  }
+
+  #emitMove(gone: readonly MovedRow[], tookMs: number): void {
+    const dead = gone.filter(({ answer }) => answer === 'conflict').length;
+    const rows = gone.length;
+    const counts = { rows, published: rows - dead, failed: 0, dead, deferred: 0, released: 0 };
+    const { emit } = this.#deps.runtime;
+    emit('relay:batch', { ...counts, again: 0, durationMs: roundMs(tookMs) });
   }
 
   async #idle(longestMs: number, signal: AbortSignal): Promise<void> {

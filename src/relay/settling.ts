@@ -4,6 +4,7 @@ import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
 import { backoffMs, type BackoffPolicy } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
+import { roundMs } from '../telemetry/round-ms.ts';
 import type { WaitingRow } from './admit-rows.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
@@ -12,12 +13,21 @@ const STORE_RETRY: BackoffPolicy = { baseMs: 500, maxMs: 2_000, jitter: 'full' }
 /** Rows per statement. */
 const MOST_ROWS = 1_000;
 
+export interface SettlingStart {
+  readonly token: string;
+  /** On the monotonic clock: when the claim was answered. */
+  readonly claimedAt: number;
+  readonly deps: RelayDeps;
+  readonly isClaimOver: () => boolean;
+}
+
 /**
  * Settles the rows of one claim, as the answers come: one statement at a time, each with everything that came in while
  * the last one ran. So a crash resends few rows, and a fast broker is not held up.
  */
 export class Settling {
   readonly #token: string;
+  readonly #claimedAt: number;
   readonly #deps: RelayDeps;
   readonly #isClaimOver: () => boolean;
   readonly #confirmed: OutboxRow[] = [];
@@ -27,10 +37,14 @@ export class Settling {
   #running: Promise<void> | null = null;
   #failure: { readonly error: unknown } | null = null;
   #sent = 0;
+  #failedRows = 0;
+  #dead = 0;
+  #deferredRows = 0;
   #written = 0;
 
-  constructor(token: string, deps: RelayDeps, isClaimOver: () => boolean) {
+  constructor({ token, claimedAt, deps, isClaimOver }: SettlingStart) {
     this.#token = token;
+    this.#claimedAt = claimedAt;
     this.#deps = deps;
     this.#isClaimOver = isClaimOver;
   }
@@ -38,6 +52,20 @@ export class Settling {
   /** Rows whose publish was confirmed and settled. */
   get sent(): number {
     return this.#sent;
+  }
+
+  /** Rows that are tried again after a backoff. */
+  get failed(): number {
+    return this.#failedRows;
+  }
+
+  get dead(): number {
+    return this.#dead;
+  }
+
+  /** Rows left for later without a retry: an outage, or a limit. */
+  get deferred(): number {
+    return this.#deferredRows;
   }
 
   /** Rows whose outcome was written, whatever it was. */
@@ -123,9 +151,10 @@ export class Settling {
     this.#sent += settled;
     this.#written += rows.length;
     if (settled < rows.length) this.#emitLost(rows.length - settled);
-    for (const { envelope } of rows) {
+    const sinceMs = runtime.clock.monotonic() - this.#claimedAt;
+    for (const { envelope, dueMs } of rows) {
       const { id, name, queue } = envelope;
-      runtime.emit('task:sent', { id, name, queue });
+      runtime.emit('task:sent', { id, name, queue, latencyMs: roundMs(dueMs + sinceMs) });
     }
   }
 
@@ -162,6 +191,7 @@ export class Settling {
     const numbers = rows.map(({ row }) => row);
     await this.#persist(() => outbox.defer(this.#token, numbers, delayMs));
     this.#written += rows.length;
+    this.#deferredRows += rows.length;
   }
 
   async #deferWaiting(waiting: readonly WaitingRow[]): Promise<void> {
@@ -170,6 +200,7 @@ export class Settling {
     const waits = waiting.map(({ waitMs }) => waitMs);
     await this.#persist(() => this.#deps.outbox.defer(this.#token, numbers, waits));
     this.#written += waiting.length;
+    this.#deferredRows += waiting.length;
   }
 
   /** A store that is away for a moment must not cause a second publish: the claim is ours until it ends. */
@@ -202,13 +233,15 @@ export class Settling {
     };
   }
 
-  #emitFailed({ envelope }: OutboxRow, { error, delayMs }: PublishFailure): void {
+  #emitFailed({ envelope, retries }: OutboxRow, { error, delayMs }: PublishFailure): void {
     const { emit } = this.#deps.runtime;
     const { id, name, queue } = envelope;
-    emit('task:failed', { id, name, queue, where: 'relay', error });
-    if (delayMs !== null) return;
-    const reason = 'ERR_ATTEMPTS_SPENT';
-    emit('task:dead-lettered', { id, name, queue, where: 'relay', reason });
+    const ref = { id, name, queue, where: 'relay' } as const;
+    emit('task:failed', { ...ref, attempt: retries + 1, durationMs: null, error });
+    if (delayMs !== null) return void (this.#failedRows += 1);
+    this.#dead += 1;
+    const last = { type: 'publish', message: error };
+    emit('task:dead-lettered', { ...ref, reason: 'ERR_ATTEMPTS_SPENT', error: last });
   }
 
   #emitLost(rows: number): void {

@@ -3,30 +3,27 @@ import { processFaultPoint } from './fault-point.ts';
 import { systemRandom } from './random.ts';
 import type { Runtime } from './runtime.ts';
 import type { EventName, EventSink } from '../telemetry/events.ts';
-import type { Logger, LogLevel } from '../telemetry/logger.ts';
+import type { Logger, LineLevel } from '../telemetry/logger.ts';
 
-/** Events that an operator reading the log at night wants to see. */
-const NOTABLE: ReadonlySet<EventName> = new Set([
-  'task:resurrected',
-  'task:dead-lettered',
-  'worker:lost',
-  'worker:lease-lost',
-  'worker:drained',
-  'relay:breaker-opened',
-  'relay:breaker-closed',
-  'relay:claim-lost',
+/** Events that an operator reading the log at night wants to see; the others are for debugging. */
+const LEVELS: ReadonlyMap<EventName, LineLevel> = new Map([
+  ['task:dead-lettered', 'error'],
+  ['task:failed', 'warn'],
+  ['task:stale', 'warn'],
+  ['worker:lost', 'warn'],
+  ['worker:lease-lost', 'warn'],
+  ['relay:breaker-opened', 'warn'],
+  ['relay:claim-lost', 'warn'],
+  ['redaction:failed', 'error'],
+  ['task:resurrected', 'info'],
+  ['worker:drained', 'info'],
+  ['relay:breaker-closed', 'info'],
 ]);
-
-/** A handler that throws is logged with its stack: that is where to look. */
-function levelOf(name: EventName, event: object): LogLevel {
-  if (name === 'task:failed' && 'where' in event && event.where === 'worker') return 'warn';
-  return NOTABLE.has(name) ? 'info' : 'debug';
-}
 
 /** The real clock, randomness, log and events, for production. Log lines carry the names of events. */
 export function createRuntime(log: Logger, listeners: EventSink): Runtime {
   const emit: EventSink = (name, event) => {
-    log[levelOf(name, event)](event, name);
+    log[LEVELS.get(name) ?? 'debug'](event, name);
     listeners(name, event);
   };
   return {

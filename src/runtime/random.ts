@@ -46,3 +46,10 @@ export function uuidv7(nowMs: number): string {
   // The random bits of a version 4, which Node draws in advance by the hundred; variant bits included.
   return `${minuteText}-${rest}-7${randomUUID().slice(15)}`;
 }
+
+/** When a task was created, by the clock of its sender; null: its id is no UUID of version 7. */
+export function createdMs(id: string): number | null {
+  if (id.length !== 36 || id[14] !== '7') return null;
+  const ms = Number(`0x${id.slice(0, 8)}${id.slice(9, 13)}`);
+  return Number.isNaN(ms) ? null : ms;
+}

@@ -7,17 +7,39 @@ interface TaskEvent {
   readonly queue: string;
 }
 
-/** Every event and what it carries. Emitted at least once, in the process where it happens. */
+/** What an event says about an error that a store has kept. */
+export interface EventError {
+  readonly type: string;
+  readonly message: string;
+}
+
+/**
+ * Every event and what it carries. Emitted at least once, in the process where it happens. Milliseconds are rounded to
+ * thousandths.
+ */
 export interface EventMap {
   'task:created': TaskEvent;
-  'task:sent': TaskEvent;
-  'task:started': TaskEvent & { readonly epoch: number; readonly attempt: number };
+  /** `latencyMs`: since it was due. Null: a statement moved its row without a look at its age. */
+  'task:sent': TaskEvent & { readonly latencyMs: number | null };
+  /** `waitedMs`: in this worker. `lagMs`: since it was created or due; null where its id does not tell. */
+  'task:started': TaskEvent & {
+    readonly epoch: number;
+    readonly attempt: number;
+    readonly waitedMs: number;
+    readonly lagMs: number | null;
+  };
   'task:retried': TaskEvent & {
     readonly attempt: number;
     readonly delayMs: number;
     readonly error: unknown;
   };
-  'task:failed': TaskEvent & { readonly where: Where; readonly error: unknown };
+  /** `attempt`: the one that failed, from 1. `durationMs`: how long the handler ran; null: it was a publish. */
+  'task:failed': TaskEvent & {
+    readonly where: Where;
+    readonly attempt: number;
+    readonly durationMs: number | null;
+    readonly error: unknown;
+  };
   /**
    * A run was given back because something it needs is away (`what`): no attempt is spent, and it comes again after
    * `delayMs`. `releases` counts how often that happened to the task in this worker.
@@ -28,16 +50,51 @@ export interface EventMap {
     readonly releases: number;
     readonly delayMs: number;
   };
-  'task:done': TaskEvent & { readonly epoch: number };
+  /** `durationMs`: of the handler. `totalMs`: since it was created or due; null where its id does not tell. */
+  'task:done': TaskEvent & {
+    readonly epoch: number;
+    readonly attempt: number;
+    readonly waitedMs: number;
+    readonly durationMs: number;
+    readonly totalMs: number | null;
+  };
+  /** A handler has saved progress. */
+  'task:checkpointed': TaskEvent & { readonly bytes: number };
+  /** A message of a task that the ledger had already: it was turned away. */
+  'task:duplicate': TaskEvent;
+  /** A run that had lost its task wanted to write how it ended, and was refused. */
+  'task:stale': TaskEvent & {
+    readonly epoch: number;
+    readonly status: 'stale' | 'absent';
+    readonly settlement: string;
+  };
   /** Another task with the same idempotency key had run: this one ended with its result. */
   'task:deduplicated': TaskEvent & { readonly key: string; readonly original: string };
   'task:discarded': TaskEvent & { readonly why: string };
   'task:cancelled': TaskEvent;
   'task:expired': TaskEvent;
-  'task:dead-lettered': TaskEvent & { readonly where: Where; readonly reason: string };
+  'task:dead-lettered': TaskEvent & {
+    readonly where: Where;
+    readonly reason: string;
+    /** Null: the process that reports it does not know the last error. */
+    readonly error: EventError | null;
+  };
   /** A worker has no handler for it, or one for older payloads only: it waits for a worker that can run it. */
   'task:refused': TaskEvent & { readonly worker: string };
   'task:resurrected': TaskEvent & { readonly resurrections: number };
+  /** One claimed or moved batch. `deferred`: rows left for later without a retry: an outage, or a limit. */
+  'relay:batch': {
+    readonly rows: number;
+    readonly published: number;
+    readonly failed: number;
+    readonly dead: number;
+    readonly deferred: number;
+    /** Rows given back, because the relay stops or the broker is left alone. */
+    readonly released: number;
+    /** Rows that a claim had held before: failed or deferred ones, and those of dead relays. */
+    readonly again: number;
+    readonly durationMs: number;
+  };
   'relay:breaker-opened': { readonly cooldownMs: number; readonly error: string };
   'relay:breaker-closed': Readonly<Record<never, never>>;
   'relay:claim-lost': { readonly token: string; readonly rows: number };
@@ -53,7 +110,11 @@ export interface EventMap {
   /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
   'redaction:failed': { readonly name: string; readonly error: string };
   'worker:lost': { readonly worker: string };
-  'worker:drained': { readonly worker: string; readonly released: number };
+  'worker:drained': {
+    readonly worker: string;
+    readonly released: number;
+    readonly durationMs: number;
+  };
   'worker:lease-lost': { readonly worker: string };
 }
 

@@ -1,6 +1,7 @@
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import { maskSecrets } from '../errors/mask-secrets.ts';
 import { ownFrames } from './own-frames.ts';
+import { roundMs } from './round-ms.ts';
 import { printable, printableJson } from './printable.ts';
 
 /** The shape of pino's logger, so that a pino logger can be used instead. */
@@ -20,8 +21,18 @@ export const silentLogger: Logger = {
   child: () => silentLogger,
 };
 
-const LEVELS = ['debug', 'info', 'warn', 'error'] as const;
+/** From the most talkative to none at all. */
+export const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
 export type LogLevel = (typeof LEVELS)[number];
+
+/** The level of a line. */
+export type LineLevel = Exclude<LogLevel, 'silent'>;
+
+/** What a user may say about our own log. */
+export interface LogSettings {
+  /** @default 'info' for commands, 'warn' for `createOutlast` */
+  readonly level?: LogLevel;
+}
 
 export interface LogOptions {
   readonly level: LogLevel;
@@ -40,6 +51,7 @@ function plain(_key: string, value: unknown): unknown {
     const { detail: _detail, where: _where, ...fields } = value as Error & Record<string, unknown>;
     return { ...fields, name, message, stack, cause };
   }
+  if (typeof value === 'number' && !Number.isInteger(value)) return roundMs(value);
   return typeof value === 'bigint' ? value.toString() : value;
 }
 
@@ -62,10 +74,16 @@ function framesOf(values: readonly unknown[]): string {
   return frames.map(frame => `\n    ${printable(maskSecrets(frame))}`).join('');
 }
 
+/** The log of a process that was given none: short lines on stderr. */
+export function stderrLogger(options: Pick<LogOptions, 'level' | 'json'>, bound?: object): Logger {
+  const write = (line: string): void => void process.stderr.write(line);
+  return createLogger({ ...options, write, now: Date.now }, bound);
+}
+
 export function createLogger(options: LogOptions, bound: object = {}): Logger {
   const threshold = LEVELS.indexOf(options.level);
   const at =
-    (level: LogLevel) =>
+    (level: LineLevel) =>
     (fields: object, message: string): void => {
       if (LEVELS.indexOf(level) < threshold) return;
       const time = new Date(options.now()).toISOString();

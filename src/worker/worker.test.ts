@@ -157,7 +157,7 @@ describe('a run whose task was taken away', () => {
     await store.reap(10);
     await time.runUntil(10_000);
     expect(store.state.records.get(id)).toMatchObject({ state: 'done', failures: 0, crashes: 1 });
-    expect(told).toEqual(['task:started 1', 'task:started 2', 'task:done 2']);
+    expect(told).toEqual(['task:started 1', 'task:stale 1', 'task:started 2', 'task:done 2']);
     expect(commits).toEqual(['stale', 'ok']);
     stop.abort();
     await time.runUntil(20_000);

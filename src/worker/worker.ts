@@ -3,6 +3,7 @@ import { isUnavailable } from '../errors/error.ts';
 import type { Delivery } from '../broker/broker.ts';
 import type { BeginOpen, BeginRequest, BegunTask } from '../ledger/ledger.ts';
 import type { ConsumerReport, ControlOrders } from '../ledger/control-store.ts';
+import { roundMs } from '../telemetry/round-ms.ts';
 import { endOfTick } from '../runtime/end-of-tick.ts';
 import type { RetryPace } from '../runtime/retry-pace.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
@@ -98,8 +99,8 @@ export class Worker {
     const deafMs =
       isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
     const { unsentMs } = this.#incarnation.runDeps.followUps;
-    const blockedBy = broker.blockedBy?.() ?? null;
-    return { idleMs, isOpen, deafMs, running: this.#runs.size, unsentMs, blockedBy };
+    const sending = { unsentMs, blockedBy: broker.blockedBy?.() ?? null };
+    return { idleMs, isOpen, deafMs, running: this.#runs.size, ...sending };
   }
 
   /** It has an incarnation, and takes tasks. */
@@ -356,7 +357,6 @@ export class Worker {
     if (!this.#isOpenAs(worker)) return;
     this.#incarnation.state = 'closed';
     this.#deps.runtime.emit('worker:lease-lost', { worker });
-    this.#deps.runtime.log.warn({ worker }, 'lease lost; opening a new incarnation');
     for (const run of this.#runs) run.stop('lost');
     // A worker that was presumed dead may have slept: the messages it holds may be done elsewhere, and forgotten.
     this.#intake.leave();
@@ -377,8 +377,8 @@ export class Worker {
 
   /** Lets runs come to an end, releases those that do not, and leaves. */
   async #drain(): Promise<void> {
-    const { log, emit } = this.#deps.runtime;
-    const { ledger, heartbeat } = this.#deps;
+    const { ledger, heartbeat, runtime } = this.#deps;
+    const [{ log, emit, clock }, since] = [runtime, runtime.clock.monotonic()];
     this.#draining.abort();
     this.#slots.release();
     const given = this.prefetch.giveBack().catch(() => undefined);
@@ -388,13 +388,13 @@ export class Worker {
     await untilEnded(this.#runs);
     await this.#incarnation.runDeps.followUps.over();
     await heartbeat.stop();
-    const { id: worker } = this.#incarnation;
-    if (this.#incarnation.state !== 'closed') {
-      const left = { kind: 'worker', worker } as const;
+    const { id: worker, state } = this.#incarnation;
+    if (state !== 'closed') {
+      const onError = (error: unknown): void => log.warn({ error }, 'leaving failed');
       // A failed deregistration costs a lease, not a task: nothing runs under this incarnation any more.
-      await ledger.condemn(left).catch((error: unknown) => log.warn({ error }, 'leaving failed'));
+      await ledger.condemn({ kind: 'worker', worker }).catch(onError);
       this.#incarnation.state = 'closed';
     }
-    emit('worker:drained', { worker, released });
+    emit('worker:drained', { worker, released, durationMs: roundMs(clock.monotonic() - since) });
   }
 }

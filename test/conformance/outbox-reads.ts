@@ -160,6 +160,23 @@ function sampling(current: Current): void {
     expect((await reads.sample(0)).oldestPendingMs).toBeGreaterThanOrEqual(HOUR);
   });
 
+  it('reports to the relay how long a row has been due, whatever was tried before', async () => {
+    const { store } = current();
+    await publishAll(current());
+    const task = makeEnvelope();
+    await current().write([task]);
+    const first = await claimRow(current(), task);
+    await store.defer(first.token, [first.row], MINUTE);
+    await current().advance(HOUR);
+    await failRow(current(), task, { delayMs: MINUTE });
+    await current().advance(HOUR);
+    const claim = { relay: unique('relay'), token: unique('token'), limit: 10_000, staleMs: HOUR };
+    await store.beat(claim.relay, HOUR);
+    const found = (await store.claim(claim)).find(({ envelope }) => envelope.id === task.id);
+    expect(found?.dueMs).toBeGreaterThanOrEqual(2 * HOUR);
+    expect(found?.dueMs).toBeLessThan(2 * HOUR + 10 * MINUTE);
+  });
+
   it('includes due rows that only a newer relay can take', async () => {
     const { reads } = current();
     await publishAll(current());

@@ -32,6 +32,10 @@ export interface OutboxRecord extends RowExtras {
   version: number;
 }
 
+/** When a row was due for the first time: a deferral or a backoff changes nothing about it. */
+export const firstDueMs = ({ createdMs, envelope }: OutboxRecord): number =>
+  Math.max(createdMs, envelope.etaMs ?? 0);
+
 /** The comparisons that decide about a row, by name; the simulator's mutants replace single ones. */
 export interface OutboxGuards {
   isDue(record: OutboxRecord, nowMs: number): boolean;

@@ -18,6 +18,7 @@ import type { Clock } from '../../src/runtime/clock.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import {
+  firstDueMs,
   OUTBOX_GUARDS,
   type OutboxGuards,
   type OutboxRecord,
@@ -126,6 +127,7 @@ export class MemoryOutboxStore implements OutboxStore {
         envelope: copyEnvelope(record.envelope),
         retries: record.retries,
         isFirstClaim: record.claims === 1,
+        dueMs: this.#clock.now() - firstDueMs(record),
       };
     });
   }

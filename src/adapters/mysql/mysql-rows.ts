@@ -36,6 +36,7 @@ export function readOutboxRow(row: MysqlRow): OutboxRow {
     row: String(row['row_id']),
     retries: Number(row['retries']),
     isFirstClaim: Number(row['claims']) === 0,
+    dueMs: Math.max(0, Number(row['due_ms'])),
     envelope: {
       id: row['id'] as string,
       name: row['name'] as string,

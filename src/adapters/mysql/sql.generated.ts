@@ -135,6 +135,7 @@ where id in (?)`,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
+  timestampdiff(microsecond, greatest(o.created_at, coalesce(o.eta, o.created_at)), utc_timestamp(6)) / 1000 as due_ms,
   o.ordering_key is not null as is_ordered
 from outlast_outbox o force index (outlast_outbox_due)
 where o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= ?

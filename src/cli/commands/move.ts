@@ -80,7 +80,13 @@ function contextBefore({ loaded, context }: CommandContext, options: Options): C
   };
   const { folder } = loaded;
   const { log } = context;
-  return openContext(before, { env, flags: { folder }, log, isWarned: true, embedded: 'existing' });
+  return openContext(before, {
+    env,
+    flags: { folder },
+    makeLog: () => log,
+    isWarned: true,
+    embedded: 'existing',
+  });
 }
 
 function nothingToMove(): Error {

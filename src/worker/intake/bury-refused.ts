@@ -1,5 +1,6 @@
 import { isUnavailable } from '../../errors/error.ts';
 import { undecodable } from '../../ledger/undecodable.ts';
+import { reportBuried } from '../../ledger/report-buried.ts';
 import type { BuryItem, Ledger } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
@@ -32,13 +33,17 @@ export async function buryRefused(
 
 /** Buries a message that cannot be decoded; if necessary, only the first of its bytes. Throws if the store is away. */
 export async function buryUndecodable(message: UndecodableMessage, deps: BuryDeps): Promise<void> {
+  const { ledger, runtime, redact } = deps;
+  let letter = undecodable(message, redact);
   try {
-    await deps.ledger.bury([undecodable(message, deps.redact)]);
+    await ledger.bury([letter]);
   } catch (error) {
     if (isUnavailable(error) || message.cut !== undefined) throw error;
-    deps.runtime.log.warn({ error }, 'the store refuses a letter; only its first bytes are kept');
-    await deps.ledger.bury([cut(message, deps.redact)]);
+    runtime.log.warn({ error }, 'the store refuses a letter; only its first bytes are kept');
+    letter = cut(message, redact);
+    await ledger.bury([letter]);
   }
+  reportBuried([letter], runtime.emit);
 }
 
 async function buryOneOf(
@@ -48,6 +53,7 @@ async function buryOneOf(
   for (const item of items) {
     try {
       await ledger.bury([item]);
+      reportBuried([item], runtime.emit);
       return true;
     } catch (error) {
       runtime.log.warn({ error }, 'a message that the store refuses could not be buried');

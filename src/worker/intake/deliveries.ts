@@ -1,6 +1,7 @@
 import type { Broker, Delivery } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
 import { letterBeside } from '../../ledger/letter-beside.ts';
+import { reportBuried } from '../../ledger/report-buried.ts';
 import type {
   BeginOpen,
   BuryItem,
@@ -105,7 +106,10 @@ export async function acceptDeliveries(
     const tasks = refused.map(({ envelope }) => envelope);
     reportRefused(tasks, worker, deps);
   }
-  if (letters.length > 0) await deps.ledger.bury(letters);
+  if (letters.length > 0) {
+    await deps.ledger.bury(letters);
+    reportBuried(letters, deps.runtime.emit);
+  }
   if (settled.length > 0) await deps.broker.ack(settled);
   return { beginnable, parked };
 }
@@ -190,8 +194,10 @@ export async function answerDeliveries(
     switch (answers[index]) {
       case 'begun':
         // A second copy in the same batch: the run of the first one answers for the task.
-        if (begun.has(envelope.id)) settled.push(delivery);
-        else begun.set(envelope.id, delivery);
+        if (begun.has(envelope.id)) {
+          reportDuplicate(envelope, deps);
+          settled.push(delivery);
+        } else begun.set(envelope.id, delivery);
         break;
       case 'conflict':
         if (await isBuried(envelope, deps)) settled.push(delivery);
@@ -200,6 +206,7 @@ export async function answerDeliveries(
       // Waiting, running, done or ended: once it is begun, only the ledger brings a task back.
       case 'held':
         deps.observer?.held(envelope);
+        reportDuplicate(envelope, deps);
         settled.push(delivery);
         break;
       case 'expired':
@@ -207,6 +214,7 @@ export async function answerDeliveries(
         settled.push(delivery);
         break;
       case 'done':
+        reportDuplicate(envelope, deps);
         settled.push(delivery);
         break;
       case undefined:
@@ -245,7 +253,11 @@ function reportUnreadable(tasks: readonly TaskRef[], { runtime }: DeliveryDeps):
   );
   const reason = 'ERR_UNDECODABLE';
   for (const { id, name, queue } of tasks)
-    runtime.emit('task:dead-lettered', { id, name, queue, where: 'worker', reason });
+    runtime.emit('task:dead-lettered', { id, name, queue, where: 'worker', reason, error: null });
+}
+
+function reportDuplicate({ id, name, queue }: Envelope, { runtime }: DeliveryDeps): void {
+  runtime.emit('task:duplicate', { id, name, queue });
 }
 
 /** Too late to begin. */
@@ -260,7 +272,9 @@ async function isBuried(envelope: Envelope, deps: DeliveryDeps): Promise<boolean
   try {
     // A digest conflict (same id, other bytes): stored beside the task, so that it neither runs nor vanishes.
     const message = `another task has the id ${envelope.id} with other bytes`;
-    await deps.ledger.bury([letterBeside(envelope, 'ERR_DIGEST', message)]);
+    const letter = letterBeside(envelope, 'ERR_DIGEST', message);
+    await deps.ledger.bury([letter]);
+    reportBuried([letter], deps.runtime.emit);
     return true;
   } catch (error) {
     deps.runtime.log.warn(

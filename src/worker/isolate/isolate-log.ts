@@ -1,10 +1,10 @@
-import type { Logger, LogLevel } from '../../telemetry/logger.ts';
+import type { Logger, LineLevel } from '../../telemetry/logger.ts';
 import { clonable, packError, unpackError } from '../run/pack-error.ts';
 import type { PackedError } from './isolate.ts';
 
 /** One line that a handler in an isolate has logged, on its way to the log of the worker. */
 export interface IsolateLogLine {
-  readonly level: LogLevel;
+  readonly level: LineLevel;
   readonly message: string;
   readonly values: Readonly<Record<string, unknown>>;
   /** Errors are separate: a cloned error loses its code. */
@@ -14,7 +14,7 @@ export interface IsolateLogLine {
 /** A logger whose lines are written elsewhere. */
 export function isolateLogger(write: (line: IsolateLogLine) => void, bound: object = {}): Logger {
   const at =
-    (level: LogLevel) =>
+    (level: LineLevel) =>
     (fields: object, message: string): void => {
       const entries = Object.entries({ ...bound, ...fields });
       const isError = ([, value]: [string, unknown]): boolean => value instanceof Error;

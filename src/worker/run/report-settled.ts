@@ -1,33 +1,84 @@
-import type { BegunTask } from '../../ledger/ledger.ts';
+import type { BegunTask, ErrorRecord } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
-import type { EventSink } from '../../telemetry/events.ts';
+import { createdMs } from '../../runtime/random.ts';
+import type { EventError, EventSink } from '../../telemetry/events.ts';
+import { roundMs } from '../../telemetry/round-ms.ts';
 import type { Settlement } from './settlement.ts';
 
-type Telling = Pick<Runtime, 'emit' | 'log'>;
+/** How long a run waited in its worker, and how long its handler ran. */
+export interface RunTimes {
+  readonly waitedMs: number;
+  readonly ranMs: number;
+}
+
+/** Since a task was created, or since its eta: it could not begin before. Null: its id has no time in it. */
+function sinceDueMs({ id, envelope }: BegunTask, nowMs: number): number | null {
+  const bornMs = createdMs(id);
+  return bornMs === null ? null : Math.max(0, nowMs - Math.max(bornMs, envelope.etaMs ?? 0));
+}
+
+export function reportStarted(
+  task: BegunTask,
+  waitedMs: number,
+  { emit, clock }: Pick<Runtime, 'emit' | 'clock'>,
+): void {
+  const { id, envelope, epoch, failures } = task;
+  emit('task:started', {
+    id,
+    name: envelope.name,
+    queue: envelope.queue,
+    epoch,
+    attempt: failures + 1,
+    waitedMs: roundMs(waitedMs),
+    lagMs: sinceDueMs(task, clock.now()),
+  });
+}
+
+export function reportCheckpoint(
+  { id, envelope }: BegunTask,
+  bytes: number,
+  { emit }: Pick<Runtime, 'emit'>,
+): void {
+  emit('task:checkpointed', { id, name: envelope.name, queue: envelope.queue, bytes });
+}
 
 /** Emits how a run ended, once the store has it. */
 export function reportSettled(
   task: BegunTask,
   settlement: Settlement,
-  { emit, log }: Telling,
+  times: RunTimes,
+  { emit, clock }: Pick<Runtime, 'emit' | 'clock'>,
 ): void {
-  const { id, envelope, epoch } = task;
+  const { id, envelope, epoch, failures } = task;
   const { name, queue } = envelope;
   switch (settlement.kind) {
     case 'commit': {
       const { outcome } = settlement;
-      if (outcome.kind === 'done') emit('task:done', { id, name, queue, epoch });
-      else emit('task:discarded', { id, name, queue, why: outcome.why });
-      return;
+      if (outcome.kind === 'discarded')
+        return emit('task:discarded', { id, name, queue, why: outcome.why });
+      return emit('task:done', {
+        id,
+        name,
+        queue,
+        epoch,
+        attempt: failures + 1,
+        waitedMs: roundMs(times.waitedMs),
+        durationMs: roundMs(times.ranMs),
+        totalMs: sinceDueMs(task, clock.now()),
+      });
     }
     case 'fail':
-      return emitFailure(task, settlement, emit);
+      return emitFailure(task, settlement, times, emit);
     case 'bury': {
       const { reason, error } = settlement;
-      // The event names the reason only.
-      log.warn({ task: id, name, epoch, reason, why: error.message }, 'a task is a dead letter');
-      emit('task:dead-lettered', { id, name, queue, where: 'worker', reason });
-      return;
+      return emit('task:dead-lettered', {
+        id,
+        name,
+        queue,
+        where: 'worker',
+        reason,
+        error: briefError(error),
+      });
     }
     case 'release':
     case 'drop':
@@ -36,12 +87,20 @@ export function reportSettled(
 
 function emitFailure(
   { id, envelope, failures, crashes }: BegunTask,
-  { cause: error, delayMs, reason, isCrash }: Extract<Settlement, { readonly kind: 'fail' }>,
+  settlement: Extract<Settlement, { readonly kind: 'fail' }>,
+  { ranMs }: RunTimes,
   emit: EventSink,
 ): void {
+  const { cause: error, delayMs, reason, isCrash } = settlement;
   const ref = { id, name: envelope.name, queue: envelope.queue };
-  if (!isCrash) emit('task:failed', { ...ref, where: 'worker', error });
-  if (delayMs === null) emit('task:dead-lettered', { ...ref, where: 'worker', reason });
-  else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
-  else emit('task:retried', { ...ref, attempt: failures + 1, delayMs, error });
+  const attempt = failures + 1;
+  const where = 'worker';
+  if (!isCrash) emit('task:failed', { ...ref, where, attempt, durationMs: roundMs(ranMs), error });
+  if (delayMs === null) {
+    const last = briefError(settlement.error);
+    emit('task:dead-lettered', { ...ref, where, reason, error: last });
+  } else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
+  else emit('task:retried', { ...ref, attempt, delayMs: roundMs(delayMs), error });
 }
+
+const briefError = ({ type, message }: ErrorRecord): EventError => ({ type, message });

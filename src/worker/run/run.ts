@@ -32,7 +32,7 @@ import { SenderNotifier } from './sender-notifier.ts';
 import type { Outages } from './outages.ts';
 import { withoutInput, type Settlement } from './settlement.ts';
 import { settleRun, type Settler, type SettleStatus } from './settler.ts';
-import { reportSettled } from './report-settled.ts';
+import { reportCheckpoint, reportSettled, reportStarted } from './report-settled.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: WorkerLedger & WorkflowLedger;
@@ -84,6 +84,8 @@ export class Run implements RunLedger {
   #finished = NOT_STARTED;
   /** Null: its handler has not ended. */
   #ranMs: number | null = null;
+  /** For a slot, limits and the key of the task: it does not count as run time of the handler. */
+  #waitedMs = 0;
   #isGivenBack = false;
   #isSettled = false;
   #delivery: Delivery | null;
@@ -159,9 +161,6 @@ export class Run implements RunLedger {
     const isOver =
       this.#stop.reason !== null || hasExpired(this.task, this.startedAt, runtime.clock);
     if (isOver) return void (await this.turnBack(stopped(this.#stop)));
-    // The wait for a slot: it does not count as run time of the handler.
-    const waitedMs = observer ? runtime.clock.monotonic() - this.startedAt : 0;
-
     const revoking = observer?.starting(this.task) ?? null;
     if (revoking !== null && (await revoking)) return void (await this.turnBack(DROP));
     const admitting = this.#admit();
@@ -196,7 +195,7 @@ export class Run implements RunLedger {
     // Only if the ledger has ended the run: a handler that goes on after a lost run counts until it is swept.
     if (entry !== null && status === 'ok') this.#deps.gate?.leave(entry.reservations);
     // Before any other await: the next run of a task may begin meanwhile, and would be reported first.
-    this.#reportEnd(status, settlement, claim, ranMs - waitedMs);
+    this.#reportEnd(status, settlement, claim, ranMs);
     const isDone = status === 'ok' && settlement.kind === 'commit';
     const forgotten = checkpoints.forget(this.task, isDone);
     if (forgotten) await forgotten;
@@ -225,9 +224,8 @@ export class Run implements RunLedger {
     // A task that waits for another one has not started.
     if (claim.kind === 'wait') return undefined;
     const { runtime, observer, runsAt } = this.#deps;
-    const { id, envelope, epoch, failures } = this.task;
-    const { name, queue } = envelope;
-    runtime.emit('task:started', { id, name, queue, epoch, attempt: failures + 1 });
+    this.#waitedMs = runtime.clock.monotonic() - this.startedAt;
+    reportStarted(this.task, this.#waitedMs, runtime);
     observer?.started(this.task);
     const isAsked = runsAt !== undefined && claim.kind === 'run';
     return isAsked ? this.#sender().notify({ status: 'STARTED', runsAt }) : undefined;
@@ -244,15 +242,16 @@ export class Run implements RunLedger {
     return ofDeath.length === 0 ? planned : [...planned, ...ofDeath];
   }
 
-  #reportEnd(status: StepStatus, settlement: Settlement, claim: KeyClaim, ranMs: number): void {
+  #reportEnd(status: StepStatus, settlement: Settlement, claim: KeyClaim, endedMs: number): void {
     const { runtime, observer } = this.#deps;
+    const times = { waitedMs: this.#waitedMs, ranMs: endedMs - this.#waitedMs };
     const isStarted = claim.kind !== 'wait';
     if (status !== 'ok') {
       if (isStarted) observer?.lost(this.task);
       return;
     }
-    if (isStarted) observer?.settled(this.task, settlement, ranMs);
-    reportSettled(this.task, settlement, runtime);
+    if (isStarted) observer?.settled(this.task, settlement, times.ranMs);
+    reportSettled(this.task, settlement, times, runtime);
     if (claim.kind !== 'answer' || claim.original === this.task.id) return;
     const { id, envelope } = this.task;
     const { key, original } = claim;
@@ -282,13 +281,13 @@ export class Run implements RunLedger {
   }
 
   /** It was not the rightful run any more. */
-  async #lose(status: StepStatus, { kind: settlement }: Settlement): Promise<void> {
-    const { id: task, epoch } = this.task;
+  async #lose(status: Exclude<StepStatus, 'ok'>, { kind: settlement }: Settlement): Promise<void> {
+    const { id, epoch, envelope } = this.task;
     await this.#notifier?.sendEndAgain();
     await rescueRun(this.task, this.#stop.draining, this.#deps);
     if (settlement === 'drop') return;
-    const fields = { task, epoch, status, settlement };
-    this.#deps.runtime.log.warn(fields, 'not the rightful run any more');
+    const { name, queue } = envelope;
+    this.#deps.runtime.emit('task:stale', { id, name, queue, epoch, status, settlement });
   }
 
   /** Its slot is free for another run: the handler has ended, or the run has in some other way. The first call counts. */
@@ -302,8 +301,10 @@ export class Run implements RunLedger {
 
   // The caller knows an earlier epoch: a door of this run may have raised it since.
 
-  checkpoint(_: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
-    return this.#deps.checkpoints.checkpoint(this.#ref, seq, data);
+  async checkpoint(_: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
+    const status = await this.#deps.checkpoints.checkpoint(this.#ref, seq, data);
+    if (status === 'ok') reportCheckpoint(this.task, data.length, this.#deps.runtime);
+    return status;
   }
 
   async lift(_: RunRef, above: number): Promise<LiftReply> {
