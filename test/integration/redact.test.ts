@@ -155,7 +155,7 @@ describe('a redactor', () => {
     expect([row.shown_args, row.shown_kwargs]).toEqual([HIDDEN, '{}']);
     expect(JSON.stringify(row.options)).not.toContain(SECRET);
     expect(row.kwargs).toContain(SECRET);
-    expect(logged).toContain('redactor failed');
+    expect(logged).toContain('redaction:failed');
     expect(logged).not.toContain(SECRET);
     expect(failures).toEqual([{ name: 'redact.pay', error: expect.any(String) as string }]);
     expect(JSON.stringify(failures)).not.toContain(SECRET);
