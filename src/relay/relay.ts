@@ -323,7 +323,7 @@ export class Relay {
    */
   readonly #takeSamples = async (signal: AbortSignal): Promise<void> => {
     const { reads, runtime, settings } = this.#deps;
-    while (!signal.aborted) {
+    while (reads !== null && !signal.aborted) {
       const from = runtime.clock.monotonic();
       try {
         this.#sample = await reads.sample(0);
