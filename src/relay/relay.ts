@@ -323,7 +323,8 @@ export class Relay {
    */
   readonly #takeSamples = async (signal: AbortSignal): Promise<void> => {
     const { reads, runtime, settings } = this.#deps;
-    while (reads !== null && !signal.aborted) {
+    if (reads === null) return;
+    while (!signal.aborted) {
       const from = runtime.clock.monotonic();
       try {
         this.#sample = await reads.sample(0);
