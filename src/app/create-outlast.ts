@@ -4,6 +4,7 @@ import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import { dialectRow } from '../config/database-url.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
+import { anywhere, insideTransaction } from '../outbox/inside-transaction.ts';
 import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
@@ -57,7 +58,8 @@ function createInstance<Tx>(
   const producer = makeProducer(context, {
     adapter,
     sameDatabase,
-    writer: lateWriter(load, adapter),
+    writer: lateWriter(load, insideTransaction(adapter)),
+    lenientWriter: lateWriter(load, anywhere(adapter)),
   });
   const handles = new TaskHandles(context);
   const isLedgerHere = outbox === null && config.ledger.kind === 'database';
@@ -107,7 +109,7 @@ function createInstance<Tx>(
 
 function makeProducer<Tx>(
   context: Context,
-  parts: Pick<ProducerDeps<Tx>, 'adapter' | 'sameDatabase' | 'writer'>,
+  parts: Pick<ProducerDeps<Tx>, 'adapter' | 'sameDatabase' | 'writer' | 'lenientWriter'>,
 ): Producer<Tx> {
   const { config, log, runtime, redact, outbox } = context;
   const book = new LimitBook(config.admission);
