@@ -2,6 +2,7 @@ import type { Service } from '../runtime/service.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import { abilitiesOf, canRun, type Abilities, type Handler } from '../worker/handler.ts';
 import { handlerMap } from '../process/handler-map.ts';
+import { movesItself } from '../process/own-relay.ts';
 import type { Context } from '../context/context.ts';
 import { CONTEXT } from './outlast.ts';
 import {
@@ -38,7 +39,7 @@ export async function runOnce(
   const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
   const services: Service[] = [];
   try {
-    services.push(await startRelay(outlast));
+    if (!movesItself(context.config)) services.push(await startRelay(outlast));
     const { service, isOpen } = await startWatchedWorker(outlast, { tasks: options.tasks });
     services.push(service);
     // If nothing runs between two calls, no other process brings back what a killed call was running.

@@ -10,6 +10,7 @@ import { withProbes } from '../process/health/health.ts';
 import { healthOfWorker } from '../process/health/worker-health.ts';
 import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
 import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts';
+import { besideOwnRelay } from '../process/own-relay.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
 import { beatsOnLoop, makeWorker, type WorkerService } from '../process/worker-service.ts';
@@ -88,7 +89,7 @@ export async function startWatchedWorker(
           () => healthOf(worker),
           config.worker,
           runtime,
-          () => worker.run(running),
+          () => besideOwnRelay(context, () => worker.run(running)),
         );
       } finally {
         await isolates?.close();

@@ -26,7 +26,8 @@ export interface RelayDeps {
   readonly outbox: RelayOutbox & Pick<OutboxStore, 'receipts'>;
   /** Another connection to it, for the relay's lease. Left out: there is none. */
   readonly openSpare?: (() => Promise<SpareLink<RelayOutbox>>) | null;
-  readonly reads: Pick<OutboxReads, 'sample'>;
+  /** Null: its figures are not taken. */
+  readonly reads: Pick<OutboxReads, 'sample'> | null;
   readonly broker: Pick<Broker, 'publish' | 'hasQueues'>;
   /** Left out: nothing is limited. */
   readonly admission?: Admission;

@@ -334,6 +334,7 @@ export class Relay {
    */
   readonly #takeSamples = async (signal: AbortSignal): Promise<void> => {
     const { reads, runtime, settings } = this.#deps;
+    if (reads === null) return;
     while (!signal.aborted) {
       const from = runtime.clock.monotonic();
       try {

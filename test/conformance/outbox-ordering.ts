@@ -134,12 +134,27 @@ function keySuite(current: Current): void {
       expect(sent.filter(id => ids(tasks).includes(id))).toEqual(ids(tasks));
   });
 
-  it('moves only its first row where outbox and ledger are one database', async () => {
+  it('moves its rows together and in their order where outbox and ledger are one database', async () => {
     const { store } = current();
     const move: OutboxStore['move'] = store.move?.bind(store) ?? null;
     if (move === null) return;
-    for (const task of await writeThree(current()))
-      expect((await move(10)).rows.map(({ id }) => id)).toEqual([task.id]);
+    const tasks = await writeThree(current());
+    const moved = async (limit: number): Promise<readonly string[]> =>
+      (await move(limit)).rows.map(({ id }) => id);
+    expect(await moved(2)).toEqual(ids(tasks.slice(0, 2)));
+    expect(await moved(10)).toEqual([tasks[2].id]);
+  });
+
+  it('moves none of its rows while the first is claimed, and rows of other keys all the same', async () => {
+    const { store } = current();
+    const move: OutboxStore['move'] = store.move?.bind(store) ?? null;
+    if (move === null) return;
+    const tasks = await writeThree(current());
+    const { token } = await claim(current());
+    const others = await writeThree(current());
+    expect((await move(3)).rows.map(({ id }) => id)).toEqual(ids(others));
+    await store.release(token);
+    expect((await move(10)).rows.map(({ id }) => id)).toEqual(ids(tasks));
   });
 }
 

@@ -275,15 +275,19 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   /** Due rows, the longest due first. */
-  #due(limit: number): OutboxRecord[] {
+  #due(limit: number, mayFollow: (record: OutboxRecord) => boolean = () => false): OutboxRecord[] {
     const nowMs = this.#clock.now();
-    const due = this.#unblocked().filter(record => this.#guards.isDue(record, nowMs));
+    const isDue = (record: OutboxRecord): boolean => this.#guards.isDue(record, nowMs);
+    const due = this.#unblocked(record => isDue(record) && mayFollow(record)).filter(isDue);
     due.sort((a, b) => a.availableMs - b.availableMs || a.row - b.row);
     return due.slice(0, limit);
   }
 
-  /** Rows in a known format. Of rows with an ordering key only the first, and none while a dead one parks the key. */
-  #unblocked(): OutboxRecord[] {
+  /**
+   * Rows in a known format. Of rows with an ordering key only the first, and what may follow it in the same step; none while a
+   * dead one parks the key.
+   */
+  #unblocked(mayFollow: (record: OutboxRecord) => boolean = () => false): OutboxRecord[] {
     const taken = new Set<string>();
     for (const { orderingKey, parksKey } of this.deadLetters.values()) {
       if (orderingKey !== null && parksKey) taken.add(orderingKey);
@@ -291,10 +295,17 @@ export class MemoryOutboxStore implements OutboxStore {
     const inOrder = [...this.rows.values()];
     // A revived row was put at the end of the map; sort it by its number.
     inOrder.sort((a, b) => a.row - b.row);
-    return inOrder.filter(({ orderingKey, rowVersion }) => {
-      if (orderingKey !== null && taken.has(orderingKey)) return false;
-      if (orderingKey !== null) taken.add(orderingKey);
-      return rowVersion <= ROW_SCHEMA_VERSION;
+    const begun = new Set<string>();
+    return inOrder.filter(record => {
+      const { orderingKey, rowVersion } = record;
+      const isKnown = rowVersion <= ROW_SCHEMA_VERSION;
+      if (orderingKey === null) return isKnown;
+      if (taken.has(orderingKey)) return false;
+      const goes = isKnown && mayFollow(record);
+      if (!goes) taken.add(orderingKey);
+      const isFirst = !begun.has(orderingKey);
+      begun.add(orderingKey);
+      return isKnown && (goes || isFirst);
     });
   }
 
@@ -355,7 +366,8 @@ export class MemoryOutboxStore implements OutboxStore {
 
   #move(limit: number, ledger: Pick<MemoryLedger, 'receive' | 'state'>): MoveReply {
     this.#returnLapsed();
-    const rows = this.#due(limit).map((record): MovedRow => {
+    const mayFollow = ({ envelope }: OutboxRecord): boolean => !isLimited(envelope.options);
+    const rows = this.#due(limit, mayFollow).map((record): MovedRow => {
       const { id, name, queue, options } = record.envelope;
       if (isLimited(options) && !ledger.state.records.has(id))
         return { id, name, queue, answer: 'limited' };

@@ -1326,19 +1326,29 @@ returning id::text as row`,
 )
 select ((select count(*) from put) + (select count(*) from letters))::text as moved,
   (select count(*) from (select pg_notify('outlast_outbox', '') from put limit 1) n)::text as notified`,
-  move: `with due as materialized (
+  move: `with found as materialized (
   select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
   where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
     and (o.ordering_key is null or (
-      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+      (select f.id = o.id or (f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $2
+          and position('"limited":true'::bytea in f.options) = 0)
+        from outlast_outbox f where f.ordering_key = o.ordering_key order by f.id limit 1)
       and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
   order by o.available_at, o.id limit $1 for update skip locked
+), chained as (
+  select f.*, row_number() over k as nth, sum(f.is_limited::int) over k as limits,
+    lag(f.id) over k is not distinct from
+      case when f.ordering_key is not null then (select max(e.id) from outlast_outbox e where e.ordering_key = f.ordering_key and e.id < f.id) end as follows
+  from found f window k as (partition by f.ordering_key order by f.id)
+), due as materialized (
+  select c.* from (select c.*, bool_and(c.follows) over (partition by c.ordering_key order by c.id) as is_whole from chained c) c
+  where c.ordering_key is null or (c.is_whole and (c.limits = 0 or c.nth = 1))
 ), put as (
   insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due, created_at, history)
   select task_id, task_name, queue, priority, payload_version,
     '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea,
-    options, digest, eta, expires_at, 'waiting', clock_timestamp(), created_at, outlast_line('relayed', 0, null, null)
+    options, digest, eta, expires_at, 'waiting', statement_timestamp(), created_at, outlast_line('relayed', 0, null, null)
   from due where not is_limited order by due.id
   on conflict (id) do nothing
   returning id

@@ -12,6 +12,9 @@ import type { AddCommand } from '../command.ts';
 /** These need a relay that keeps running. */
 const PROBES = ['livenessFile', 'healthPort', 'healthHost'];
 
+const NOT_NEEDED =
+  'no relay is needed: without a broker workers move the rows of this outbox themselves';
+
 /** `outlast relay`: moves committed tasks on to the broker. */
 export const addRelay: AddCommand = (program, output) => {
   const command = program
@@ -24,10 +27,12 @@ export const addRelay: AddCommand = (program, output) => {
       const { context } = await readContext(options, { section: 'relay' });
       const { config, log } = context;
       const signal = shutdownSignal(() => log.info({}, 'stopping; a second signal exits at once'));
+      const { movesItself } = await import('../../process/own-relay.ts');
       const { makeRelay } = await import('../../process/relay-service.ts');
       const { enterTier } = await import('../../context/tier-memory.ts');
       await withContext(context, async () => {
         await enterTier(context);
+        if (movesItself(config) && context.outbox === null) log.info({}, NOT_NEEDED);
         const relay = makeRelay(context);
         if (!options.once && !options.drain) {
           const database = config.settings['database']?.value;

@@ -29,6 +29,7 @@ export const addWorker: AddCommand = program => {
     if (process.pid === 1) log.warn({}, REAPS_NOTHING);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     const { makeSupervisor } = await import('../../process/supervise.ts');
+    const { besideOwnRelay } = await import('../../process/own-relay.ts');
     const { enterTier } = await import('../../context/tier-memory.ts');
     await withContext(context, async () => {
       await enterTier(context);
@@ -52,7 +53,8 @@ export const addWorker: AddCommand = program => {
         () => pulses.look(),
         config.worker,
         runtime,
-        () => supervisor.run(AbortSignal.any([signal, failed.signal])),
+        () =>
+          besideOwnRelay(context, () => supervisor.run(AbortSignal.any([signal, failed.signal]))),
       );
       failed.signal.throwIfAborted();
       log.info({}, 'worker stopped');

@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PoolClient } from 'pg';
+import {
+  createOutlast,
+  runOnce,
+  startWorker,
+  task,
+  unchecked,
+  type Outlast,
+} from '../../dist/index.js';
+import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { CliProject, SHOP } from '../support/cli-project.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+
+let database: MigratedDatabase;
+let outlast: Outlast<PoolClient>;
+
+const note = task('own.note', { input: unchecked<string>(), result: unchecked<string>() });
+const ordered = task('own.ordered', {
+  input: unchecked<string>(),
+  result: unchecked<string>(),
+  ordering: { key: () => 'one' },
+});
+const limited = task('own.limited', {
+  input: unchecked<string>(),
+  result: unchecked<string>(),
+  admission: { key: () => 'one', rate: { limit: 1_000, per: '1s' } },
+});
+const all = [note, ordered, limited] as const;
+
+beforeAll(async () => {
+  database = await migratedDatabase('own_relay');
+  outlast = createOutlast({ database: database.url, adapter: fromPg(database.pool) });
+});
+
+afterAll(async () => {
+  await outlast.close();
+  await database.dispose();
+});
+
+const handlers = () => all.map(one => outlast.handler(one, input => `ran ${input}`));
+
+const outboxRows = async (): Promise<number> =>
+  (await database.pool.query('select 1 from outlast_outbox')).rowCount ?? -1;
+
+describe('without a broker, and with no relay anywhere', () => {
+  it('a worker runs plain, ordered and limited tasks that were committed before and after its start', async () => {
+    const sendAll = () =>
+      outlast.transaction(tx =>
+        outlast.sendMany(tx, [note.with('a'), ordered.with('b'), limited.with('c')]),
+      );
+    const before = await sendAll();
+    expect(await outboxRows()).toBe(3);
+    const worker = await startWorker(outlast, { tasks: handlers() });
+    try {
+      const after = await sendAll();
+      for (const [first, second, third] of [before, after]) {
+        expect(await first.result()).toBe('ran a');
+        expect(await second.result()).toBe('ran b');
+        expect(await third.result()).toBe('ran c');
+      }
+    } finally {
+      await worker.stop();
+    }
+    expect(await outboxRows()).toBe(0);
+  });
+
+  it('runOnce runs what is due', async () => {
+    const sent = await outlast.transaction(tx => outlast.send(tx, ordered, 'once'));
+    await runOnce(outlast, { tasks: handlers(), maxTime: '30s' });
+    expect(await sent.result()).toBe('ran once');
+  });
+
+  it('`outlast worker` is enough, and `outlast relay` says so', async () => {
+    const project = new CliProject(SHOP, { OUTLAST_DATABASE_URL: database.url });
+    try {
+      const id = 'own-relay';
+      await project.run('send', 'shop.echo', '--kwargs', '{"n":1}', '--id', id);
+      const worker = project.start(['worker']);
+      await until(async () => {
+        const text = `select 1 from outlast_task where id = $1 and state = 'done'`;
+        return (await database.pool.query(text, [id])).rowCount;
+      });
+      await worker.stop();
+      const relay = await project.run('relay', '--drain');
+      expect(relay).toMatchObject({ code: 0, stdout: 'moved 0\n' });
+      expect(relay.stderr).toContain('no relay is needed');
+    } finally {
+      await project.dispose();
+    }
+  });
+});
