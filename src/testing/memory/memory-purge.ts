@@ -1,5 +1,5 @@
-import type { PurgeReply, PurgeRequest } from '../../src/outbox/outbox-store.ts';
-import { globPattern } from '../../src/task/glob.ts';
+import type { PurgeReply, PurgeRequest } from '../../outbox/outbox-store.ts';
+import { globPattern } from '../../task/glob.ts';
 
 /** A dead letter in the view of a purge. */
 export interface Mortal {

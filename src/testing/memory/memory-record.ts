@@ -1,7 +1,7 @@
-import type { HistoryEntry } from '../../src/ledger/dead-letter.ts';
-import type { ErrorRecord, RunRef, TaskState } from '../../src/ledger/ledger.ts';
-import type { Ending } from '../../src/result/result-store.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
+import type { ErrorRecord, RunRef, TaskState } from '../../ledger/ledger.ts';
+import type { Ending } from '../../result/result-store.ts';
+import type { Envelope } from '../../task/envelope.ts';
 
 /** The steps that settle a run. A repeat of the same step on the same run gets the same answer. */
 export type SettlingStep = 'commit' | 'fail' | 'release' | 'bury';

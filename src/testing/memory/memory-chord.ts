@@ -1,5 +1,5 @@
-import type { ChordAnswer, ChordPart } from '../../src/ledger/ledger.ts';
-import { KEEP_OPEN_CHORD_MS, type OpenChord } from '../../src/ledger/open-chord.ts';
+import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
+import { KEEP_OPEN_CHORD_MS, type OpenChord } from '../../ledger/open-chord.ts';
 import type { JoinedPart, MemoryLedgerState } from './memory-ledger-state.ts';
 
 /** As in PostgreSQL: far beyond the time in which a part of a completed chord may be repeated. */

@@ -1,4 +1,4 @@
-import type { ResultRecord, ResultStore } from '../../src/result/result-store.ts';
+import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { MemoryOutboxStore } from './memory-outbox-store.ts';
 

@@ -22,16 +22,16 @@ import {
   type RunRef,
   type StepStatus,
   type WorkerOpening,
-} from '../../src/ledger/ledger.ts';
+} from '../../ledger/ledger.ts';
 import type {
   MovedRow,
   PurgeReply,
   PurgeRequest,
   ReviveStatus,
-} from '../../src/outbox/outbox-store.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
-import { DIGEST_CONFLICT } from '../../src/task/marks.ts';
+} from '../../outbox/outbox-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { DIGEST_CONFLICT } from '../../task/marks.ts';
 import { afterLog } from './memory-after.ts';
 import { begin } from './memory-begin.ts';
 import { abandonChords, joinChord, pruneChords } from './memory-chord.ts';

@@ -6,8 +6,8 @@ import {
   type DeadLetterPage,
   type DeadLetterSummary,
   type LetterPageRequest,
-} from '../../src/ledger/dead-letter.ts';
-import { globPattern } from '../../src/task/glob.ts';
+} from '../../ledger/dead-letter.ts';
+import { globPattern } from '../../task/glob.ts';
 
 /** One page of letters, in the requested order. */
 export function pageOf(

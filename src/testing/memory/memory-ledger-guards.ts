@@ -1,6 +1,6 @@
-import { EPOCHS_PER_GENERATION } from '../../src/ledger/generation-store.ts';
-import type { BeginRequest, RunRef } from '../../src/ledger/ledger.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+import { EPOCHS_PER_GENERATION } from '../../ledger/generation-store.ts';
+import type { BeginRequest, RunRef } from '../../ledger/ledger.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { TaskRecord, WorkerRow } from './memory-record.ts';
 
 /**

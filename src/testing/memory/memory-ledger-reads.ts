@@ -3,12 +3,12 @@ import type {
   DeadLetterPage,
   LetterPageRequest,
   TaskDetails,
-} from '../../src/ledger/dead-letter.ts';
-import type { LedgerReads, LedgerSample, TaskMoment } from '../../src/ledger/ledger-reads.ts';
-import type { TaskState } from '../../src/ledger/ledger.ts';
-import type { Ending } from '../../src/result/result-store.ts';
-import type { OpenChords } from '../../src/ledger/open-chord.ts';
-import { shownPayload } from '../../src/task/redacted.ts';
+} from '../../ledger/dead-letter.ts';
+import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
+import type { TaskState } from '../../ledger/ledger.ts';
+import type { Ending } from '../../result/result-store.ts';
+import type { OpenChords } from '../../ledger/open-chord.ts';
+import { shownPayload } from '../../task/redacted.ts';
 import { openChords } from './memory-chord.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';

@@ -1,4 +1,4 @@
-import type { CondemnTarget, ReapReply, TaskRef } from '../../src/ledger/ledger.ts';
+import type { CondemnTarget, ReapReply, TaskRef } from '../../ledger/ledger.ts';
 import { taskRef } from './memory-begin.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 import { remember, type TaskRecord, type WorkerRow } from './memory-record.ts';

@@ -1,4 +1,4 @@
-import { PARKED, type ReceiptStore, type SentRow } from '../../src/outbox/receipt-store.ts';
+import { PARKED, type ReceiptStore, type SentRow } from '../../outbox/receipt-store.ts';
 import type { OutboxRecord } from './memory-outbox-guards.ts';
 
 export interface ReceiptParts {

@@ -6,8 +6,8 @@ import type {
   ReleaseItem,
   RunRef,
   StepStatus,
-} from '../../src/ledger/ledger.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+} from '../../ledger/ledger.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 import { isSettledBy, remember, type SettlingStep, type TaskRecord } from './memory-record.ts';
 

@@ -1,10 +1,5 @@
-import type {
-  Broker,
-  Delivery,
-  PublishOutcome,
-  UndecodableMessage,
-} from '../../src/broker/broker.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+import type { Broker, Delivery, PublishOutcome, UndecodableMessage } from '../../broker/broker.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import { copyEnvelope } from './memory-record.ts';
 

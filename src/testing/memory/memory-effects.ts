@@ -1,12 +1,12 @@
-import { outlastError } from '../../src/errors/error.ts';
-import type { RunRef } from '../../src/ledger/ledger.ts';
-import { noFaults, type FaultPoint } from '../../src/runtime/fault-point.ts';
+import { outlastError } from '../../errors/error.ts';
+import type { RunRef } from '../../ledger/ledger.ts';
+import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
 import {
   effectKeyOf,
   type DoorRun,
   type EffectDoor,
   type Entrance,
-} from '../../src/worker/effects/door.ts';
+} from '../../worker/effects/door.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';
 import { MemoryTransaction } from './memory-transaction.ts';

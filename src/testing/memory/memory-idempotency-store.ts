@@ -12,8 +12,8 @@ import {
   type KeyReply,
   type KeyRun,
   type RenewRequest,
-} from '../../src/idempotency/idempotency-store.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
+} from '../../idempotency/idempotency-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
 
 interface KeyRow {
   state: KeyRecord['state'];

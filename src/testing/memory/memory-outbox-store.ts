@@ -1,6 +1,6 @@
-import { BATCH_BYTES } from '../../src/ledger/batch-limits.ts';
-import { slicesWithin } from '../../src/runtime/slices.ts';
-import { isLimited } from '../../src/admission/limited.ts';
+import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
+import { slicesWithin } from '../../runtime/slices.ts';
+import { isLimited } from '../../admission/limited.ts';
 import type {
   ClaimRequest,
   MovedRow,
@@ -11,11 +11,11 @@ import type {
   PurgeReply,
   PurgeRequest,
   ReviveStatus,
-} from '../../src/outbox/outbox-store.ts';
-import type { ReceiptStore } from '../../src/outbox/receipt-store.ts';
-import { ROW_SCHEMA_VERSION } from '../../src/outbox/outbox-writer.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+} from '../../outbox/outbox-store.ts';
+import type { ReceiptStore } from '../../outbox/receipt-store.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import {
   OUTBOX_GUARDS,

@@ -1,5 +1,5 @@
-import type { HistoryEntry } from '../../src/ledger/dead-letter.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
+import type { HistoryEntry } from '../../ledger/dead-letter.ts';
+import type { Envelope } from '../../task/envelope.ts';
 
 /** The columns of a row beside its envelope. */
 export interface RowExtras {

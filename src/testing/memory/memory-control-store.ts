@@ -3,8 +3,8 @@ import type {
   ConsumerReport,
   ControlOrders,
   ControlStore,
-} from '../../src/ledger/control-store.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
+} from '../../ledger/control-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
 
 interface Entry extends ConsumerReport {
   readonly untilMs: number;

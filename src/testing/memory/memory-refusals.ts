@@ -1,4 +1,4 @@
-import type { RefusalLog } from '../../src/ledger/ledger.ts';
+import type { RefusalLog } from '../../ledger/ledger.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 import { copyEnvelope, remember, type TaskRecord } from './memory-record.ts';
 

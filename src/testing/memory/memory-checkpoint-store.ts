@@ -1,5 +1,5 @@
-import type { CheckpointKey, CheckpointStore } from '../../src/ledger/checkpoint-store.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
+import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
 
 interface Kept extends CheckpointKey {
   readonly data: Uint8Array;

@@ -3,12 +3,12 @@ import {
   type AfterEntry,
   type ChordPart,
   type ErrorRecord,
-} from '../../src/ledger/ledger.ts';
-import type { Ending } from '../../src/result/result-store.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
-import type { Envelope } from '../../src/task/envelope.ts';
-import { hasFollowUps } from '../../src/task/signature.ts';
-import { wantsReply } from '../../src/wire/reply.ts';
+} from '../../ledger/ledger.ts';
+import type { Ending } from '../../result/result-store.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { hasFollowUps } from '../../task/signature.ts';
+import { wantsReply } from '../../wire/reply.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
 import { copyEnvelope, newRecord, remember } from './memory-record.ts';
 import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';

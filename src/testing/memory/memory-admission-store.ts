@@ -11,10 +11,10 @@ import type {
   RateGrant,
   RateRefund,
   SweepReply,
-} from '../../src/admission/admission-store.ts';
-import { takeFrom } from '../../src/admission/gcra.ts';
-import type { Clock } from '../../src/runtime/clock.ts';
-import { intervalUs, type Rate } from '../../src/task/admission-rule.ts';
+} from '../../admission/admission-store.ts';
+import { takeFrom } from '../../admission/gcra.ts';
+import type { Clock } from '../../runtime/clock.ts';
+import { intervalUs, type Rate } from '../../task/admission-rule.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/runtime/clock.ts';
+import type { Clock } from '../runtime/clock.ts';
 
 interface Event {
   readonly atMs: number;

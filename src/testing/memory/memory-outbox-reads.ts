@@ -4,16 +4,16 @@ import type {
   Failing,
   LetterPageRequest,
   PageRequest,
-} from '../../src/ledger/dead-letter.ts';
+} from '../../ledger/dead-letter.ts';
 import type {
   OutboxEntry,
   OutboxPage,
   OutboxReads,
   OutboxSample,
-} from '../../src/outbox/outbox-reads.ts';
-import { ROW_SCHEMA_VERSION } from '../../src/outbox/outbox-writer.ts';
-import { toBytes } from '../../src/task/json.ts';
-import { shownPayload } from '../../src/task/redacted.ts';
+} from '../../outbox/outbox-reads.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { toBytes } from '../../task/json.ts';
+import { shownPayload } from '../../task/redacted.ts';
 import { pageOf } from './memory-letters.ts';
 import type { OutboxRecord } from './memory-outbox-guards.ts';
 import type { MemoryOutboxStore } from './memory-outbox-store.ts';

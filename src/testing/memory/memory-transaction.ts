@@ -1,4 +1,4 @@
-import { outlastError } from '../../src/errors/error.ts';
+import { outlastError } from '../../errors/error.ts';
 
 /**
  * A transaction of a database in RAM: its writes are kept aside and become visible all at once, in the synchronous
