@@ -4,7 +4,7 @@ import type { MemoryBrokerConnection } from '../../src/testing/memory/memory-bro
 import { MemoryCheckpointStore } from '../../src/testing/memory/memory-checkpoint-store.ts';
 import { MemoryControlStore } from '../../src/testing/memory/memory-control-store.ts';
 import { MemoryEffects } from '../../src/testing/memory/memory-effects.ts';
-import { MemoryGenerationStore } from '../../src/testing/memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../support/memory-generation-store.ts';
 import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/testing/memory/memory-outbox-store.ts';

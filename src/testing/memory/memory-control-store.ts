@@ -41,6 +41,10 @@ export class MemoryControlStore implements ControlStore {
     return [...this.#paused].sort();
   }
 
+  isPaused(queue: string): boolean {
+    return this.#paused.has(queue);
+  }
+
   async consumers(): Promise<readonly Consumer[]> {
     return this.#living()
       .map(({ worker, process, host, pid, queues, running, isDraining }) => ({

@@ -100,9 +100,14 @@ export class MemoryOutboxStore implements OutboxStore {
   ): void {
     const copies = envelopes.map(copyEnvelope);
     tx.write(() => {
-      for (const envelope of copies) this.#insert(envelope, { ...PLAIN_ROW, ...extras });
-      this.#hint();
+      for (const envelope of copies) this.insert(envelope, { ...PLAIN_ROW, ...extras });
     });
+  }
+
+  /** Part of a commit: the row is visible from now on. */
+  insert(envelope: Envelope, extras: RowExtras): void {
+    this.#insert(envelope, extras);
+    this.#hint();
   }
 
   async beat(relay: string, leaseMs: number): Promise<void> {

@@ -1,4 +1,4 @@
-import type { GenerationStore } from '../../ledger/generation-store.ts';
+import type { GenerationStore } from '../../src/ledger/generation-store.ts';
 
 /** Generations in RAM: for tests, which lose the ledger and keep this. */
 export class MemoryGenerationStore implements GenerationStore {
