@@ -99,7 +99,7 @@ const MAY_IMPORT = {
   'adapters/pglite': ['adapters/postgres', 'adapters/remote'],
   'adapters/remote': ['adapters/postgres'],
   // The user's transaction runs the statements of its dialect.
-  'adapters/transactions': ['adapters/postgres'],
+  'adapters/transactions': ['adapters/postgres', 'adapters/mysql'],
   context: [...INSIDE, 'adapters', 'admin'],
   process: [...INSIDE, 'context'],
   app: [...INSIDE, 'adapters', 'context', 'process'],

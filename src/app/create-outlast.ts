@@ -4,6 +4,7 @@ import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import { dialectRow } from '../config/database-url.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
+import { anywhere, insideTransaction } from '../outbox/inside-transaction.ts';
 import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
@@ -79,7 +80,7 @@ function createInstance<Tx>(
 /** What an instance does its work through: a library's transactions, and the tables in their database. */
 export interface InstancePorts<Tx> extends Pick<
   ProducerDeps<Tx>,
-  'adapter' | 'sameDatabase' | 'writer'
+  'adapter' | 'sameDatabase' | 'writer' | 'lenientWriter'
 > {
   door(parts: DoorParts): EffectDoor<Tx>;
   /** Whether a handle is in a transaction that is still open. */
@@ -102,7 +103,8 @@ function ownPorts<Tx>(
   return {
     adapter,
     sameDatabase,
-    writer: lateWriter(load, adapter),
+    writer: lateWriter(load, insideTransaction(adapter)),
+    lenientWriter: lateWriter(load, anywhere(adapter)),
     door: parts => lateDoor(load, comparing(adapter, sameDatabase), { ...parts, isLedgerHere }),
     // Our own handle is closed when it reports `none`; for another library only `open` is certain.
     isUncommitted: tx =>
@@ -151,7 +153,7 @@ export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Par
 
 function makeProducer<Tx>(
   context: Context,
-  parts: Pick<ProducerDeps<Tx>, 'adapter' | 'sameDatabase' | 'writer'>,
+  parts: Pick<ProducerDeps<Tx>, 'adapter' | 'sameDatabase' | 'writer' | 'lenientWriter'>,
 ): Producer<Tx> {
   const { config, log, runtime, redact, outbox } = context;
   const book = new LimitBook(config.admission);

@@ -1,6 +1,6 @@
 import type { Dialect } from '../adapters/sql/dialect.ts';
 import type { OutboxWriter } from '../outbox/outbox-writer.ts';
-import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import type { Executor, TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { DoorParts, EffectDoor } from '../worker/effects/door.ts';
 import { EffectOnceDoor } from '../worker/effects/effect-once-door.ts';
 
@@ -8,11 +8,8 @@ import { EffectOnceDoor } from '../worker/effects/effect-once-door.ts';
 export type LateDialect = () => Promise<Dialect>;
 
 /** Writes through a library in the words of its database. */
-export function lateWriter<Tx>(
-  load: LateDialect,
-  adapter: TransactionAdapter<Tx>,
-): OutboxWriter<Tx> {
-  const writer = once(async () => (await load()).writer(adapter));
+export function lateWriter<Tx>(load: LateDialect, executor: Executor<Tx>): OutboxWriter<Tx> {
+  const writer = once(async () => (await load()).writer(executor));
   return {
     write: (tx, tasks) => writer(one => one.write(tx, tasks)),
     isInTransaction: tx => writer(one => one.isInTransaction(tx)),

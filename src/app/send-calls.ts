@@ -1,6 +1,7 @@
 import { fromDatabase } from '../adapters/sql/sql-transaction.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
+import { anywhere } from '../outbox/inside-transaction.ts';
 import { Producer } from '../outbox/producer.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { systemClock } from '../runtime/clock.ts';
@@ -23,7 +24,8 @@ export async function sendCalls(
   const dialect = await loadDialect(target);
   const producer = new Producer({
     adapter,
-    writer: dialect.writer(adapter),
+    writer: dialect.writer(anywhere(adapter)),
+    lenientWriter: null,
     sameDatabase: null,
     // No task is excluded from the outbox, so none goes straight to the broker.
     broker: () => Promise.reject(new Error('not asked for')),

@@ -27,6 +27,7 @@ it('a push fails in time when the broker confirms nothing', async () => {
   const producer = new Producer({
     adapter: { status: unused, transaction: unused },
     writer: { write: unused, isInTransaction: unused, noteChords: unused },
+    lenientWriter: null,
     sameDatabase: null,
     broker: () => Promise.resolve(silent as Broker),
     admission: () =>

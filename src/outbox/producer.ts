@@ -34,8 +34,14 @@ const LATE: PublishOutcome = {
 };
 
 export interface ProducerDeps<Tx> {
-  readonly adapter: Pick<TransactionAdapter<Tx>, 'status' | 'askStatus' | 'transaction'>;
+  readonly adapter: Pick<
+    TransactionAdapter<Tx>,
+    'status' | 'askStatus' | 'executeInside' | 'transaction'
+  >;
+  /** Writes only inside of a transaction. */
   readonly writer: OutboxWriter<Tx>;
+  /** For `strict: false`: also writes what is committed by itself. Null: that is refused. */
+  readonly lenientWriter: OutboxWriter<Tx> | null;
   /** Null: the adapter is our own, or there is nothing to compare it with. */
   readonly sameDatabase: Pick<SameDatabase<Tx>, 'check'> | null;
   readonly broker: () => Promise<Broker>;
@@ -110,13 +116,13 @@ export class Producer<Tx> {
   }
 
   async #write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
+    let { writer } = this.#deps;
     if (tasks.length > 0) {
       const asking = this.#deps.sameDatabase?.check(tx) ?? null;
       if (asking !== null) await asking;
-      // Last, so that nothing is awaited between this and the row.
-      if (!this.#isOpen(tx)) await this.#refuseOutside(tx);
+      if (!this.#isOpen(tx)) writer = await this.#writerFor(tx);
     }
-    const answers = await this.#deps.writer.write(tx, tasks);
+    const answers = await writer.write(tx, tasks);
     return tasks.map((task, index) => readAnswer(task, answers[index] as WriteAnswer));
   }
 
@@ -211,28 +217,31 @@ export class Producer<Tx> {
   }
 
   /** Nothing is written before it is certain that the caller's rollback would undo it. */
-  async #refuseOutside(tx: Tx): Promise<void> {
+  async #writerFor(tx: Tx): Promise<OutboxWriter<Tx>> {
+    const { writer, lenientWriter, strict, log } = this.#deps;
     const status = await this.#findStatus(tx);
-    if (status === 'open') return;
+    if (status === 'open') return writer;
     if (status === 'aborted') throw failedTransaction();
-    if (status === 'pool' || this.#deps.strict) throw notInTransaction(status);
+    if (status === 'pool' || strict || lenientWriter === null) throw notInTransaction(status);
     const message = 'this handle is not in a transaction: the task is committed by itself';
-    this.#deps.log.warn({}, message);
+    log.warn({}, message);
+    return lenientWriter;
   }
 
-  /** The library knows it by itself, and it cannot have changed since. */
+  /** The library knows it by itself, or the server refuses the statement outside of a transaction: no need to ask. */
   #isOpen(tx: Tx): boolean {
-    const { adapter } = this.#deps;
-    return adapter.askStatus === undefined && adapter.status(tx) === 'open';
+    const { adapter, strict } = this.#deps;
+    if (adapter.askStatus === undefined) return adapter.status(tx) === 'open';
+    return strict && adapter.executeInside !== undefined;
   }
 
   async #findStatus(tx: Tx): Promise<Exclude<TransactionStatus, 'unknown'>> {
-    const { adapter, writer } = this.#deps;
+    const { adapter, writer, lenientWriter } = this.#deps;
     const known = adapter.status(tx);
     if (isCertain(known) && (known !== 'open' || adapter.askStatus === undefined)) return known;
     const asked = await adapter.askStatus?.(tx);
     if (asked !== undefined && isCertain(asked)) return asked;
-    return (await writer.isInTransaction(tx)) ? 'open' : 'none';
+    return (await (lenientWriter ?? writer).isInTransaction(tx)) ? 'open' : 'none';
   }
 }
 

@@ -25,6 +25,15 @@ export interface TransactionAdapter<Tx> {
     values: readonly (string | null)[],
   ): Promise<readonly TextRow[]>;
   /**
+   * Runs a statement that writes so that the server refuses it outside of a transaction, whatever the caller runs meanwhile;
+   * null if it was refused. For a library that does not show whether the end of the transaction is on its way.
+   */
+  executeInside?(
+    tx: Tx,
+    text: string,
+    values: readonly (string | null)[],
+  ): Promise<readonly TextRow[] | null>;
+  /**
    * Commits when `fn` returns and rolls back when it throws. If settings outlive a transaction, and idle ones are ended,
    * `leave` is called on the same connection after that: a connection on which it fails is not used again.
    */
@@ -37,6 +46,12 @@ export interface TransactionAdapter<Tx> {
    */
   askStatus?(tx: Tx): Promise<TransactionStatus>;
 }
+
+/** What a writer of tasks needs of an adapter. */
+export type Executor<Tx> = Pick<
+  TransactionAdapter<Tx>,
+  'execute' | 'executeKept' | 'executeInside'
+>;
 
 /** The result of comparing two databases. `isSame` is null if neither answer proves anything. */
 export interface Comparison {

@@ -221,6 +221,16 @@ describe('a test kit', () => {
     expect(kit.sent(charge)).toHaveLength(1);
   });
 
+  it('refuses a send through a transaction that has ended, and takes one through a foreign handle', async () => {
+    const { kit, outlast } = await setup();
+    const ended = await outlast.transaction(async tx => tx);
+    await expect(outlast.send(ended, receipt, 'late')).rejects.toMatchObject({
+      code: 'ERR_NOT_IN_TRANSACTION',
+    });
+    await outlast.send({ insert: () => undefined }, receipt, 'foreign');
+    expect(kit.sent(receipt).map(({ input }) => input)).toEqual(['foreign']);
+  });
+
   it('has one task per idempotency key, and refuses another input under it', async () => {
     const { send, kit } = await setup();
     const first = await send('1', 1, { idempotencyKey: 'k' });

@@ -1,5 +1,6 @@
 import type { InstancePorts } from '../app/create-outlast.ts';
 import { outlastError } from '../errors/error.ts';
+import { notInTransaction } from '../outbox/transaction-adapter.ts';
 import { MemoryEffects } from './memory/memory-effects.ts';
 import { MemoryTransaction } from './memory/memory-transaction.ts';
 import type { KitStores } from './kit-stores.ts';
@@ -7,9 +8,12 @@ import type { KitStores } from './kit-stores.ts';
 /** Transactions in memory, each behind the object that user code sees as its `tx`. */
 export function kitPorts<Tx>(stores: KitStores, makeTx: (() => Tx) | undefined): InstancePorts<Tx> {
   const inside = new Map<unknown, MemoryTransaction>();
+  /** Every handle made here: one that is not inside any more has ended. */
+  const made = new Set<unknown>();
   const shown = makeTx ?? ((): Tx => refusingTx() as Tx);
   const withTx = async <T>(tx: MemoryTransaction, fn: (tx: Tx) => Promise<T>): Promise<T> => {
     const handle = shown();
+    made.add(handle);
     inside.set(handle, tx);
     try {
       return await fn(handle);
@@ -22,7 +26,7 @@ export function kitPorts<Tx>(stores: KitStores, makeTx: (() => Tx) | undefined):
     isUncommitted: tx => inside.has(tx),
     adapter: {
       // A handle of another library is taken as it is: its rollback cannot be seen from here.
-      status: () => 'open',
+      status: tx => (made.has(tx) && !inside.has(tx) ? 'none' : 'open'),
       transaction: async fn => {
         const tx = new MemoryTransaction();
         const value = await withTx(tx, fn).catch((error: unknown) => {
@@ -33,10 +37,12 @@ export function kitPorts<Tx>(stores: KitStores, makeTx: (() => Tx) | undefined):
         return value;
       },
     },
+    lenientWriter: null,
     writer: {
       isInTransaction: async () => true,
       write: async (handle, tasks) => {
         const open = inside.get(handle);
+        if (open === undefined && made.has(handle)) throw notInTransaction('none');
         const tx = open ?? new MemoryTransaction();
         const answers = await stores.writer.write(tx, tasks);
         if (open === undefined) tx.commit();

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { Client, Pool, type PoolClient } from 'pg';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
@@ -31,16 +32,19 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
   let pool: Pool;
   let outlast: Outlast<PoolClient>;
   let viaBlind: Outlast<PoolClient>;
+  let outlastOwn: Outlast;
 
   beforeAll(async () => {
     database = await migratedDatabase('outside');
     pool = database.pool;
+    outlastOwn = createOutlast({ database: database.url });
     outlast = createOutlast({ database: database.url, adapter: fromPg(pool) });
     viaBlind = outlast.via(blind(fromPg(pool)));
   });
 
   afterAll(async () => {
     await outlast.close();
+    await outlastOwn.close();
     await database.dispose();
   });
 
@@ -137,6 +141,27 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
     expect(await count()).toBe(0);
   });
 
+  it.each(DELAYS)('that is not awaited before a ROLLBACK %i turns later', async turns => {
+    const fresh = createOutlast({ database: database.url, adapter: fromPg(pool) });
+    onTestFinished(() => fresh.close());
+    // The second one comes when the first has loaded the dialect, or not.
+    for (const options of [{}, { idempotencyKey: 'k' }, { orderingKey: 'o' }]) {
+      const client = await pool.connect();
+      await client.query('BEGIN');
+      const sending = fresh.send(client, nightly, undefined, options).catch(() => undefined);
+      await later(turns);
+      await client.query('ROLLBACK');
+      await sending;
+      client.release();
+      expect(await count()).toBe(0);
+    }
+  });
+
+  it.each(DELAYS)('of our own that is not awaited before a throw %i turns later', async turns => {
+    await abandoned(outlastOwn, turns);
+    expect(await count()).toBe(0);
+  });
+
   it('and accepts one in a transaction, also beside other statements and after ROLLBACK TO', async () => {
     const lone = new Client(database.url);
     await lone.connect();
@@ -162,6 +187,26 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
     await client.query('ROLLBACK');
   });
 });
+
+/** At these numbers of turns of the event loop, or of promises (negative), a send is at each of its statements. */
+const DELAYS = [0, -4, -16, 1, 2, 5];
+
+async function later(turns: number): Promise<void> {
+  for (let turn = 0; turn > turns; turn--) await Promise.resolve();
+  for (let turn = 0; turn < turns; turn++) await nextTurn();
+}
+
+/** A transaction of our own whose `send` is not awaited, and which then throws. */
+async function abandoned(outlast: Outlast, turns: number): Promise<void> {
+  let sending: Promise<unknown> = Promise.resolve();
+  const transaction = outlast.transaction(async tx => {
+    sending = outlast.send(tx, nightly, undefined, { idempotencyKey: 'k' }).catch(() => undefined);
+    await later(turns);
+    throw new Error('rolled back');
+  });
+  await expect(transaction).rejects.toThrow('rolled back');
+  await sending;
+}
 
 const late = task('outside.late', { input: unchecked<number>() });
 
@@ -196,6 +241,9 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
   const count = async (): Promise<number> =>
     ((await database.pool.query('select 1 from outlast_outbox'))[0] as unknown[]).length;
 
+  const countKeys = async (): Promise<number> =>
+    ((await database.pool.query('select 1 from outlast_send_key'))[0] as unknown[]).length;
+
   async function refused(sending: Promise<unknown>): Promise<void> {
     await expect(sending).rejects.toMatchObject(REFUSED);
     expect(await count()).toBe(0);
@@ -224,6 +272,33 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
     const ending = connection.rollback();
     await refused(outlast.send(connection, nightly));
     await ending;
+  });
+
+  it.each(DELAYS)('that is not awaited before a rollback %i turns later', async turns => {
+    for (const options of [{}, { idempotencyKey: 'k' }, { orderingKey: 'o' }]) {
+      const connection = await driver.connect();
+      await connection.beginTransaction();
+      const sending = outlast.send(connection, nightly, undefined, options).catch(() => undefined);
+      await later(turns);
+      await connection.rollback();
+      await sending;
+      // The next user of the connection can write.
+      await connection.beginTransaction();
+      await driver.run(
+        connection,
+        "insert into outlast_send_key values ('x', 'x', 'x', 'x', now())",
+      );
+      await connection.rollback();
+      await connection.release();
+      expect(await count()).toBe(0);
+      expect(await countKeys()).toBe(0);
+    }
+  });
+
+  it.each(DELAYS)('of our own that is not awaited before a throw %i turns later', async turns => {
+    await abandoned(own, turns);
+    expect(await count()).toBe(0);
+    expect(await countKeys()).toBe(0);
   });
 
   it('on a connection with autocommit, and after the end of a transaction', async () => {

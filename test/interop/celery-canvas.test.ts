@@ -55,14 +55,14 @@ async function run(setUp: SetUp, name: string): Promise<unknown> {
   ];
   const python = await startCeleryWorker(target, [theirs]);
   onTestFinished(() => endProcess(python));
-  await startFleetWorker({
+  const { node } = await startFleetWorker({
     database: database.url,
     broker,
     ledger: isRpc ? undefined : redis.url,
     handlers,
     celery: { defaultQueue: theirs },
   });
-  return (await runCanvas(target, { ours, theirs }, [name]))[name];
+  return (await runCanvas(target, { ours, theirs, node }, [name]))[name];
 }
 
 const SHARED: readonly SetUp[] = ['RabbitMQ', 'Redis'];

@@ -60,6 +60,9 @@ it.runIf(hasFlower()).each(['RabbitMQ', 'Redis'])(
     expect(shown['registered']).toEqual(['ts.extra', 'ts.long', 'ts.sum']);
     expect(shown).toMatchObject({ conf: { worker_concurrency: 4 }, scheduled: [], reserved: [] });
 
+    // Flower turns events on five seconds after it has started; before that it learns of no task.
+    await until(async () => (await ask('/api/workers?status=1'))[node] === true);
+
     const [done, long] = [unique('done'), unique('long')];
     await sendFromPython(target, [
       { name: 'ts.sum', args: [2, 3], options: { queue, task_id: done } },

@@ -140,12 +140,12 @@ export async function runScript<T>(
 /** Runs cases of `canvas.py`, which Python itself builds and reads; what each gives, by its name. */
 export async function runCanvas(
   target: CeleryTarget,
-  { ours, theirs }: { readonly ours: string; readonly theirs: string },
+  { ours, theirs, node }: { readonly ours: string; readonly theirs: string; readonly node: string },
   cases: readonly string[],
 ): Promise<Readonly<Record<string, unknown>>> {
   const child = spawn(celeryPython(), ['canvas.py', ...cases], {
     cwd: FOLDER,
-    env: { ...environment(target), INTEROP_OURS: ours, INTEROP_THEIRS: theirs },
+    env: { ...environment(target), INTEROP_OURS: ours, INTEROP_THEIRS: theirs, INTEROP_NODE: node },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   let output = '';

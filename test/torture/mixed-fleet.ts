@@ -30,6 +30,8 @@ type Kind = 'python' | 'typescript' | 'resurrector';
 
 interface Member {
   readonly kind: Kind;
+  /** Of a node: one that is started again has the name it had, and no two have the same. */
+  readonly name: string;
   child: ChildProcess;
   isKilled: boolean;
 }
@@ -47,7 +49,8 @@ class MixedFleet {
   }
 
   start(kind: Kind): void {
-    const member: Member = { kind, child: this.#spawn(kind), isKilled: false };
+    const name = `w${this.members.length}`;
+    const member: Member = { kind, name, child: this.#spawn(kind, name), isKilled: false };
     this.members.push(member);
     this.#watch(member);
   }
@@ -57,12 +60,12 @@ class MixedFleet {
       if (this.#isOver) return;
       if (!member.isKilled) this.died[member.kind] += 1;
       member.isKilled = false;
-      member.child = this.#spawn(member.kind);
+      member.child = this.#spawn(member.kind, member.name);
       this.#watch(member);
     });
   }
 
-  #spawn(kind: Kind): ChildProcess {
+  #spawn(kind: Kind, name: string): ChildProcess {
     const isLogged = process.env['TORTURE_LOG'] !== undefined;
     const options = {
       cwd: FOLDER,
@@ -76,7 +79,7 @@ class MixedFleet {
       detached: true,
     };
     if (kind === 'python') {
-      const worker = ['-m', 'celery', '-A', 'fleet', 'worker', '-n', `w${this.members.length}@%h`];
+      const worker = ['-m', 'celery', '-A', 'fleet', 'worker', '-n', `${name}@%h`];
       return spawn(celeryPython(), [...worker, '-c', '2', '--loglevel', 'warning'], options);
     }
     const verb = kind === 'typescript' ? 'worker' : 'resurrector';

@@ -36,6 +36,6 @@ export const dialect: Dialect = {
     };
   },
   printMigrations,
-  writer: adapter => new MysqlOutboxWriter(adapter),
+  writer: executor => new MysqlOutboxWriter(executor),
   fences: adapter => new MysqlFences(adapter),
 };

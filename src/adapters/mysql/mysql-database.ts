@@ -3,8 +3,10 @@ import type { Pool, PoolConnection, ResultSetHeader } from 'mysql2/promise';
 import { outlastError } from '../../errors/error.ts';
 import type { SqlDatabase } from '../sql/sql-database.ts';
 import { refuseOldServer } from './check-server.ts';
+import { isAutocommit } from './server-status.ts';
 import { isBroken, isDeadlock, isLockWait, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
+import { runInside } from './run-inside.ts';
 import { bind, type MysqlStatement } from './statement.ts';
 
 export interface MysqlDatabaseOptions {
@@ -29,6 +31,7 @@ export interface MysqlSession {
 /** What a transaction of the user runs on. */
 interface TextRunner {
   query(text: string, params?: readonly MysqlParam[]): Promise<readonly MysqlRow[]>;
+  queryInside(text: string, params?: readonly MysqlParam[]): Promise<readonly MysqlRow[] | null>;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -204,14 +207,22 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
   }
 
   #runnerOn(connection: PoolConnection, limitMs: number | null = this.#timeoutMs): TextRunner {
+    const run = (text: string, params: readonly MysqlParam[] = []): Promise<unknown> =>
+      this.#run(connection, text, params, limitMs).catch((error: unknown) => {
+        throw translateMysqlError(error, 'theirs');
+      });
+    const query = async (text: string, params?: readonly MysqlParam[]): Promise<MysqlRow[]> => {
+      const result = await run(text, params);
+      return Array.isArray(result) ? (result as MysqlRow[]) : [];
+    };
     return {
-      query: async (text, params = []) => {
-        const running = this.#run(connection, text, params, limitMs);
-        const result = await running.catch((error: unknown) => {
-          throw translateMysqlError(error, 'theirs');
-        });
-        return Array.isArray(result) ? (result as MysqlRow[]) : [];
-      },
+      query,
+      queryInside: (text, params) =>
+        runInside({
+          run,
+          statement: () => query(text, params),
+          isAutocommit: answer => isAutocommit((answer as ResultSetHeader).serverStatus),
+        }),
     };
   }
 

@@ -13,6 +13,8 @@ const LOCK_WAIT = 1205;
 const CHANGED = 1020;
 const DUPLICATE = 1062;
 const NO_SAVEPOINT = 1305;
+const IN_PROGRESS = 1568;
+const READ_ONLY_TRANSACTION = 1792;
 
 /** A table, column or index that exists already, or a row of ours. */
 const PRESENT: ReadonlySet<unknown> = new Set([1050, 1060, 1061, DUPLICATE]);
@@ -51,7 +53,7 @@ const UNAVAILABLE: ReadonlySet<unknown> = new Set([
   4031,
 ]);
 /** The server, the session or the transaction is read-only. */
-const READ_ONLY: ReadonlySet<unknown> = new Set([1290, 1792, 1836]);
+const READ_ONLY: ReadonlySet<unknown> = new Set([1290, READ_ONLY_TRANSACTION, 1836]);
 /** Of the operating system and of the drivers themselves: a connection that was not established, or broke. */
 const NETWORK =
   /^(E(?!R_)[A-Z_]+|PROTOCOL_[A-Z_]+|HANDSHAKE_[A-Z_]+|ER_(SOCKET|CONNECTION|CMD_CONNECTION|GET_CONNECTION|POOL|ADD_CONNECTION)[A-Z_]*)$/;
@@ -69,6 +71,9 @@ function numberOf(error: unknown): unknown {
 export const isDuplicate = (error: unknown): boolean => numberOf(error) === DUPLICATE;
 /** The savepoint to release does not exist. */
 export const isUnmarked = (error: unknown): boolean => numberOf(error) === NO_SAVEPOINT;
+/** The characteristics of a transaction cannot be changed, because one is open. */
+export const isInProgress = (error: unknown): boolean => numberOf(error) === IN_PROGRESS;
+export const isReadOnly = (error: unknown): boolean => numberOf(error) === READ_ONLY_TRANSACTION;
 export const isPresent = (error: unknown): boolean => PRESENT.has(numberOf(error));
 export const isDeadlock = (error: unknown): boolean => numberOf(error) === DEADLOCK;
 /** A deadlock, or a row that has changed since a snapshot that must be kept (MariaDB): the transaction may start over. */

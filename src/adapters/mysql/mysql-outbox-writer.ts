@@ -6,7 +6,7 @@ import {
   type OutboxWriter,
   type WriteAnswer,
 } from '../../outbox/outbox-writer.ts';
-import type { TextRow, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import { notInTransaction, type Executor, type TextRow } from '../../outbox/transaction-adapter.ts';
 import { systemRandom } from '../../runtime/random.ts';
 import { rowTexts, type Texts } from './enqueue-row.ts';
 import { isDuplicate, isUnmarked, translateMysqlError } from './mysql-errors.ts';
@@ -39,10 +39,10 @@ interface KeyHolder {
  * that statement only, so an existing id harms no transaction.
  */
 export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
-  readonly #adapter: TransactionAdapter<Tx>;
+  readonly #executor: Executor<Tx>;
 
-  constructor(adapter: TransactionAdapter<Tx>) {
-    this.#adapter = adapter;
+  constructor(executor: Executor<Tx>) {
+    this.#executor = executor;
   }
 
   async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
@@ -139,14 +139,14 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
             [hash, id, fingerprint, token, KEY_WINDOW_MS] as const,
           ]),
       );
-      await this.#execute(tx, bindRows(SQL.takeSendKey, [...takes.values()]));
+      await this.#change(tx, bindRows(SQL.takeSendKey, [...takes.values()]));
       const held = await this.#execute(tx, bind<string>(SQL.readSendKeys, [[...takes.keys()]]));
       for (const row of held) {
         const hash = row['key_hash'] ?? '';
         const take = takes.get(hash);
         if (!take) continue;
         const isFree = row['is_free'] === 'yes';
-        if (isFree) await this.#execute(tx, bind<string>(SQL.takeOverSendKey, take));
+        if (isFree) await this.#change(tx, bind<string>(SQL.takeOverSendKey, take));
         holders.set(hash, isFree ? ours(take) : readHolder(row, token));
       }
     }
@@ -163,7 +163,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     while (left.length > 0) {
       try {
         const inserted = left.map(({ texts }) => texts);
-        await this.#execute(tx, bindRows(SQL.enqueue, inserted));
+        await this.#change(tx, bindRows(SQL.enqueue, inserted));
         return;
       } catch (error) {
         if (!isDuplicate(error)) throw error;
@@ -182,10 +182,20 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   async #execute(tx: Tx, { text, values }: Bound<string | null>): Promise<readonly TextRow[]> {
     try {
-      return await this.#adapter.execute(tx, text, values);
+      return await this.#executor.execute(tx, text, values);
     } catch (error) {
       throw translateMysqlError(error);
     }
+  }
+
+  /** Without `executeInside` the library knew that a transaction was open, or the caller does not need one. */
+  async #change(tx: Tx, bound: Bound<string | null>): Promise<void> {
+    const { executeInside } = this.#executor;
+    if (!executeInside) return void (await this.#execute(tx, bound));
+    const rows = await executeInside(tx, bound.text, bound.values).catch((error: unknown) => {
+      throw translateMysqlError(error);
+    });
+    if (rows === null) throw notInTransaction('none');
   }
 }
 

@@ -27,7 +27,7 @@ export const dialect: Dialect = {
   open: async ({ url }, { poolSize, queryTimeoutMs }) =>
     postgresDatabase(await PgDatabase.open({ url, poolSize, queryTimeoutMs })),
   printMigrations,
-  writer: adapter => new PostgresOutboxWriter(adapter, systemClock),
+  writer: executor => new PostgresOutboxWriter(executor, systemClock),
   fences: (adapter, isLedgerHere) =>
     isLedgerHere ? new PostgresTaskFences(adapter) : new PostgresFences(adapter),
 };

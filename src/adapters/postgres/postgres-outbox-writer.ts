@@ -7,8 +7,8 @@ import {
 } from '../../outbox/outbox-writer.ts';
 import {
   failedTransaction,
+  type Executor,
   type TextRow,
-  type TransactionAdapter,
 } from '../../outbox/transaction-adapter.ts';
 import type { Clock } from '../../runtime/clock.ts';
 import { systemRandom } from '../../runtime/random.ts';
@@ -51,11 +51,11 @@ interface RowTexts {
 
 /** Writes tasks into the user's open transaction, through whatever library it belongs to. */
 export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
-  readonly #adapter: TransactionAdapter<Tx>;
+  readonly #executor: Executor<Tx>;
   readonly #notifyLimit: NotifyLimit;
 
-  constructor(adapter: TransactionAdapter<Tx>, clock: Clock) {
-    this.#adapter = adapter;
+  constructor(executor: Executor<Tx>, clock: Clock) {
+    this.#executor = executor;
     this.#notifyLimit = new NotifyLimit(clock);
   }
 
@@ -171,13 +171,13 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   #execute(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
-    return this.#adapter.execute(tx, text, values).catch(refused);
+    return this.#executor.execute(tx, text, values).catch(refused);
   }
 
   /** An INSERT of values reads nothing, so its plan stays good. */
   #insert(tx: Tx, text: string, values: readonly (string | null)[]): Promise<readonly TextRow[]> {
-    const kept = this.#adapter.executeKept?.(tx, text, values);
-    return kept ?? this.#adapter.execute(tx, text, values);
+    const kept = this.#executor.executeKept?.(tx, text, values);
+    return kept ?? this.#executor.execute(tx, text, values);
   }
 }
 

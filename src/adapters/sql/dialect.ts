@@ -12,7 +12,7 @@ import type { TierMemory } from '../../ledger/tier-store.ts';
 import type { OutboxReads } from '../../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { OutboxWriter } from '../../outbox/outbox-writer.ts';
-import type { Comparison, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type { Comparison, Executor, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
 import type { FenceRows } from '../../recovery/fence-rows.ts';
 import type { ResultStore } from '../../result/result-store.ts';
 import type { FaultPoint } from '../../runtime/fault-point.ts';
@@ -44,7 +44,7 @@ export interface Dialect {
   /** The SQL of all migrations, for people who apply it themselves. */
   printMigrations(): string;
   /** Writes tasks in transactions of the user. */
-  writer<Tx>(adapter: TransactionAdapter<Tx>): OutboxWriter<Tx>;
+  writer<Tx>(executor: Executor<Tx>): OutboxWriter<Tx>;
   /** Fences and steps in transactions of the user. `isLedgerHere`: the row of the task is its fence. */
   fences<Tx>(adapter: TransactionAdapter<Tx>, isLedgerHere: boolean): Fences<Tx>;
 }

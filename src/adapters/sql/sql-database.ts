@@ -11,6 +11,8 @@ export type SqlRow = Readonly<Record<string, unknown>>;
 /** Anything a statement can be run on. */
 export interface SqlRunner {
   query(text: string, params?: readonly SqlParam[]): Promise<readonly SqlRow[]>;
+  /** Null if no transaction was open. Only where a statement may end one without being seen (`commitsImplicitly`). */
+  queryInside?(text: string, params?: readonly SqlParam[]): Promise<readonly SqlRow[] | null>;
 }
 
 /** Our own connections to a database of any dialect. A statement given to `query` never joins a transaction of somebody else. */

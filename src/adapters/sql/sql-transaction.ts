@@ -26,6 +26,12 @@ export function fromDatabase(
     endsIdleTransactions: false,
     execute: async (tx, text, values) =>
       (await (opened.get(tx)?.runner ?? tx).query(text, values)) as readonly TextRow[],
+    executeInside: async (tx, text, values) => {
+      const runner = opened.get(tx)?.runner;
+      if (runner === undefined) return null;
+      const running = runner.queryInside?.(text, values) ?? runner.query(text, values);
+      return (await running) as readonly TextRow[] | null;
+    },
     transaction: async fn => {
       const db = await open();
       return await db.transaction(async (runner: SqlRunner) => {

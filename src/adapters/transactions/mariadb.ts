@@ -3,8 +3,9 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { runInside } from '../mysql/run-inside.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
-import { handsOutConnections, readServerStatus } from './server-status.ts';
+import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/server-status.ts';
 
 /** The part of a `mariadb` connection that is used. */
 export interface MariadbConnectionLike {
@@ -26,7 +27,7 @@ export interface MariadbPoolLike<Connection> {
 
 /**
  * Sends inside transactions of `mariadb`, on MariaDB or MySQL. A `tx` is a connection of the pool after
- * `beginTransaction()`. Every send asks the server first, as with `mysql2`.
+ * `beginTransaction()`. The server refuses a send outside of a transaction, as with `mysql2`.
  *
  * @example
  * const outlast = createOutlast({ outbox: 'crm', adapter: fromMariadb(pool) });
@@ -36,16 +37,23 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
   options: AnswerOptions = {},
 ): TransactionAdapter<Connection> {
   const limit = new AnswerLimit(options);
+  const execute: TransactionAdapter<Connection>['execute'] = async (connection, sql, values) => {
+    // However the pool converts rows for the application, we want them plain.
+    const plain = { rowsAsArray: false, nestTables: false, typeCast: undefined };
+    const rows = await limit.answer(connection.query({ sql, ...plain }, [...values]));
+    return Array.isArray(rows) ? (rows as TextRow[]) : [];
+  };
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
     location: 'server',
-    execute: async (connection, sql, values) => {
-      // However the pool converts rows for the application, we want them plain.
-      const plain = { rowsAsArray: false, nestTables: false, typeCast: undefined };
-      const rows = await limit.answer(connection.query({ sql, ...plain }, [...values]));
-      return Array.isArray(rows) ? (rows as TextRow[]) : [];
-    },
+    execute,
+    executeInside: (connection, sql, values) =>
+      runInside({
+        run: text => limit.answer(connection.query({ sql: text })),
+        statement: () => execute(connection, sql, values),
+        isAutocommit: () => isAutocommit(flagsOf(connection)),
+      }),
     transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: statusOf,
     askStatus: connection => limit.answer(askStatus(connection)),
@@ -55,9 +63,11 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
 /** Every answer of the server shows whether a transaction is open, and the driver keeps that of the last one. */
 function statusOf(connection: MariadbConnectionLike): TransactionStatus {
   if (handsOutConnections(connection)) return 'pool';
-  const { info } = connection as { readonly info?: { readonly status?: unknown } | null };
-  return readServerStatus(info?.status);
+  return readServerStatus(flagsOf(connection));
 }
+
+const flagsOf = (connection: MariadbConnectionLike): unknown =>
+  (connection as { readonly info?: { readonly status?: unknown } | null }).info?.status;
 
 /** A ROLLBACK may be on its way, which the driver does not show: this answer comes after its answer. */
 async function askStatus(connection: MariadbConnectionLike): Promise<TransactionStatus> {

@@ -3,8 +3,9 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { runInside } from '../mysql/run-inside.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
-import { handsOutConnections, readServerStatus } from './server-status.ts';
+import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/server-status.ts';
 
 /** The part of a `mysql2/promise` connection that is used. */
 export interface Mysql2ConnectionLike {
@@ -23,8 +24,8 @@ export interface Mysql2PoolLike<Connection> {
 
 /**
  * Sends inside transactions of `mysql2/promise`, on MySQL or MariaDB. A `tx` is a connection of the pool after
- * `beginTransaction()`. The driver does not know whether it is in a transaction, so every send asks the server first: a
- * statement such as CREATE TABLE may have committed what `beginTransaction()` began.
+ * `beginTransaction()`. The driver does not know whether it is in a transaction, and a statement such as CREATE TABLE may have
+ * committed what `beginTransaction()` began: so a send is written such that the server refuses it outside of one.
  *
  * @example
  * const outlast = createOutlast({ outbox: 'crm', adapter: fromMysql2(pool) });
@@ -34,17 +35,24 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
   options: AnswerOptions = {},
 ): TransactionAdapter<Connection> {
   const limit = new AnswerLimit(options);
+  const execute: TransactionAdapter<Connection>['execute'] = async (connection, sql, values) => {
+    // However the pool converts rows for the application, we want them plain.
+    const plain = { rowsAsArray: false, nestTables: false, typeCast: true };
+    const answering = connection.query({ sql, values: [...values], ...plain });
+    const [rows] = await limit.answer(answering);
+    return Array.isArray(rows) ? (rows as TextRow[]) : [];
+  };
   return {
     dialect: 'mysql',
     endsIdleTransactions: true,
     location: 'server',
-    execute: async (connection, sql, values) => {
-      // However the pool converts rows for the application, we want them plain.
-      const plain = { rowsAsArray: false, nestTables: false, typeCast: true };
-      const answering = connection.query({ sql, values: [...values], ...plain });
-      const [rows] = await limit.answer(answering);
-      return Array.isArray(rows) ? (rows as TextRow[]) : [];
-    },
+    execute,
+    executeInside: (connection, sql, values) =>
+      runInside({
+        run: text => limit.answer(connection.query({ sql: text })),
+        statement: () => execute(connection, sql, values),
+        isAutocommit: answer => isAutocommit(flagsOf(answer)),
+      }),
     transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: connection => (handsOutConnections(connection) ? 'pool' : 'unknown'),
     askStatus: connection => limit.answer(askStatus(connection)),
@@ -53,9 +61,11 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
 
 /** The answer to a statement without rows carries the server's flags, which the driver passes on. */
 async function askStatus(connection: Mysql2ConnectionLike): Promise<TransactionStatus> {
-  const [answer] = await connection.query({ sql: 'do 0' });
-  return readServerStatus((answer as { readonly serverStatus?: unknown } | null)?.serverStatus);
+  return readServerStatus(flagsOf(await connection.query({ sql: 'do 0' })));
 }
+
+const flagsOf = (answer: unknown): unknown =>
+  (answer as readonly [{ readonly serverStatus?: unknown } | null])[0]?.serverStatus;
 
 async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
   { pool, limit }: { readonly pool: Mysql2PoolLike<Connection>; readonly limit: AnswerLimit },

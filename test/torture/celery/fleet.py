@@ -12,6 +12,10 @@ app.conf.update(
     worker_prefetch_multiplier=4,
     broker_connection_retry_on_startup=True,
     broker_connection_max_retries=None,
+    # Without it Python does not wait until RabbitMQ has a message, and a killed RabbitMQ loses what Python sent.
+    broker_transport_options={'confirm_publish': True},
+    # Celery gives up after 0.6 s and reports the step that it could not send as failed: sooner than a broker is back.
+    task_publish_retry_policy={'max_retries': 200, 'interval_start': 0.1, 'interval_step': 0.1, 'interval_max': 1},
     worker_hijack_root_logger=False,
 )
 

@@ -10,6 +10,10 @@ export function readServerStatus(flags: unknown): TransactionStatus {
   return isOpen ? 'open' : 'none';
 }
 
+/** True if a statement outside of a transaction is committed by itself; also where the flags are missing. */
+export const isAutocommit = (flags: unknown): boolean =>
+  typeof flags !== 'number' || (flags & AUTOCOMMIT) !== 0;
+
 /** A pool has the methods of a connection, and runs each statement on another one. */
 export const handsOutConnections = (given: object): boolean =>
   typeof (given as { readonly getConnection?: unknown }).getConnection === 'function';
