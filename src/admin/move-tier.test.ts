@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import type { EvacuatedTask } from '../ledger/evacuation.ts';
 import { digestOf } from '../task/digest.ts';
 import type { Envelope } from '../task/envelope.ts';

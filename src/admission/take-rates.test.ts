@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
-import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryAdmissionStore } from '../testing/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import { stoppedClock } from '../../test/support/memory-ledger.ts';
 import type { Limit } from './limits.ts';
 import { takeRates } from './take-rates.ts';

@@ -9,12 +9,11 @@ import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
 import { safeKey } from '../task/names.ts';
-import type { SendOptions } from '../task/define-task.ts';
 import type { Call, Task } from '../task/define-task.ts';
 import { stderrLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
-import type { HandlerOrigin } from '../worker/effects/door.ts';
+import type { DoorParts, EffectDoor, HandlerOrigin } from '../worker/effects/door.ts';
 import { compareDatabases, comparing, refuseOtherDialect } from './adapter-database.ts';
 import { openContext, type Context } from '../context/context.ts';
 import { chordQueueOf } from '../context/messaging.ts';
@@ -23,6 +22,7 @@ import { isStartedByWorker } from '../process/is-started-by-worker.ts';
 import { lateDoor, lateWriter } from './late-dialect.ts';
 import { createLock } from './create-lock.ts';
 import { CONTEXT, type CreateOptions, type Outlast } from './outlast.ts';
+import { STAND_IN, type Parts, type StandIn } from './stand-in.ts';
 import { TaskHandles } from './task-handles.ts';
 
 /**
@@ -49,7 +49,51 @@ export function createOutlastOn(context: Context): Outlast {
 function createInstance<Tx>(
   context: Context,
   given: TransactionAdapter<Tx> | undefined,
+  stand: StandIn = { parts: null },
 ): Outlast<Tx> {
+  const own = createParts(context, ownPorts(context, given));
+  const current = (): Parts<Tx> => (stand.parts as Parts<Tx> | null) ?? own;
+  const origin: HandlerOrigin = {
+    door: parts => current().origin.door(parts),
+    sendInside: (...sent) => current().origin.sendInside(...sent),
+  };
+  const made = {
+    send: (...sent: Parameters<Parts<Tx>['send']>) => current().send(...sent),
+    sendMany: (tx: Tx, calls: readonly Call[]) => current().sendMany(tx, calls),
+    push: (...pushed: Parameters<Parts<Tx>['push']>) => current().push(...pushed),
+    admit: (...asked: Parameters<Parts<Tx>['admit']>) => current().admit(...asked),
+    find: (task: Task, id: string) => current().find(task, id),
+    transaction: <T>(fn: (tx: Tx) => Promise<T>) => current().transaction(fn),
+    handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
+      defineHandler(task, handler, origin),
+    idempotencyLock: (...asked: Parameters<Outlast['idempotencyLock']>) =>
+      current().idempotencyLock(...asked),
+    on: context.events.on.bind(context.events),
+    via: <Other>(other: TransactionAdapter<Other>) => createInstance(context, other, stand),
+    close: () => context.close(),
+    [Symbol.asyncDispose]: () => context.close(),
+    get [CONTEXT]() {
+      return current().context;
+    },
+    [STAND_IN]: stand,
+  };
+  return made as unknown as Outlast<Tx>;
+}
+
+/** What an instance does its work through: a library's transactions, and the tables in their database. */
+export interface InstancePorts<Tx> extends Pick<
+  ProducerDeps<Tx>,
+  'adapter' | 'sameDatabase' | 'writer' | 'lenientWriter'
+> {
+  door(parts: DoorParts): EffectDoor<Tx>;
+  /** Whether a handle is in a transaction that is still open. */
+  isUncommitted(tx: Tx): boolean;
+}
+
+function ownPorts<Tx>(
+  context: Context,
+  given: TransactionAdapter<Tx> | undefined,
+): InstancePorts<Tx> {
   const { config, outbox } = context;
   const target = outbox?.target ?? config.database;
   const row = dialectRow(target);
@@ -58,56 +102,56 @@ function createInstance<Tx>(
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
   refuseOtherDialect(adapter.dialect, row);
   const sameDatabase = given === undefined ? null : compareDatabases(given, context);
-  const producer = makeProducer(context, {
+  const isLedgerHere = outbox === null && config.ledger.kind === 'database';
+  return {
     adapter,
     sameDatabase,
     writer: lateWriter(load, insideTransaction(adapter)),
     lenientWriter: lateWriter(load, anywhere(adapter)),
-  });
-  const handles = new TaskHandles(context);
-  const isLedgerHere = outbox === null && config.ledger.kind === 'database';
-  const origin: HandlerOrigin = {
     door: parts => lateDoor(load, comparing(adapter, sameDatabase), { ...parts, isLedgerHere }),
+    // Our own handle is closed when it reports `none`; for another library only `open` is certain.
+    isUncommitted: tx =>
+      given === undefined ? adapter.status(tx) !== 'none' : adapter.status(tx) === 'open',
+  };
+}
+
+/** What an instance does, on one context. */
+export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Parts<Tx> {
+  const { adapter } = ports;
+  const producer = makeProducer(context, ports);
+  const handles = new TaskHandles(context);
+  const origin: HandlerOrigin = {
+    door: parts => ports.door(parts),
     sendInside: async (tx, task, input, sendOptions) => {
       const [sent] = await producer.send(tx as Tx, [{ task, input, options: sendOptions }]);
       return sent?.id ?? '';
     },
   };
   const sentHandle = (tx: Tx, sent: SentCall): TaskHandle =>
-    // Our own handle is closed when it reports `none`; for another library only `open` is certain.
-    handles.ofCall(sent, () =>
-      given === undefined ? adapter.status(tx) !== 'none' : adapter.status(tx) === 'open',
-    );
-  const made = {
-    send: async (tx: Tx, task: Task, input?: unknown, sendOptions: SendOptions = {}) => {
+    handles.ofCall(sent, () => ports.isUncommitted(tx));
+  return {
+    context,
+    origin,
+    send: async (tx, task, input, sendOptions = {}) => {
       const [sent] = await producer.send(tx, [{ task, input, options: sendOptions }]);
       return sentHandle(tx, sent as SentCall);
     },
-    sendMany: async (tx: Tx, calls: readonly Call[]) =>
+    sendMany: async (tx, calls) =>
       (await producer.send(tx, calls)).map(sent => sentHandle(tx, sent)),
-    push: async (task: Task, input?: unknown, sendOptions: SendOptions = {}) => {
+    push: async (task, input, sendOptions = {}) => {
       const id = await producer.push({ task, input, options: sendOptions });
       return handles.of(task, { id, isNew: true, isUncommitted: () => false });
     },
-    admit: (task: Task, input?: unknown, sendOptions: SendOptions = {}) =>
-      producer.admit({ task, input, options: sendOptions }),
-    find: (task: Task, id: string) =>
+    admit: (task, input, sendOptions = {}) => producer.admit({ task, input, options: sendOptions }),
+    find: (task, id) =>
       handles.of(task, {
         id: safeKey(id, 'the id of a task'),
         isNew: false,
         isUncommitted: () => false,
       }),
-    transaction: <T>(fn: (tx: Tx) => Promise<T>) => adapter.transaction(fn),
-    handler: (task: Task, handler: Parameters<typeof defineHandler>[1]) =>
-      defineHandler(task, handler, origin),
+    transaction: fn => adapter.transaction(fn),
     idempotencyLock: createLock(context),
-    on: context.events.on.bind(context.events),
-    via: <Other>(other: TransactionAdapter<Other>) => createInstance(context, other),
-    close: () => context.close(),
-    [Symbol.asyncDispose]: () => context.close(),
-    [CONTEXT]: context,
   };
-  return made as unknown as Outlast<Tx>;
 }
 
 function makeProducer<Tx>(

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import type { Envelope } from '../task/envelope.ts';
 import type { PublishOutcome } from './broker.ts';
 import { DestinationGuard } from './destination-guard.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { postgresDatabase } from '../adapters/postgres/dialect.ts';
 import type { PostgresDatabase } from '../adapters/postgres/postgres-database.ts';
 import type { OutlastConfig } from '../config/config.ts';

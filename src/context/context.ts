@@ -11,7 +11,7 @@ import type {
 } from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { isEmbedded } from '../config/database-url.ts';
-import type { Env, SectionOptions } from '../config/from-env.ts';
+import { DATABASE_ENV, type Env, type SectionOptions } from '../config/from-env.ts';
 import { findOutbox } from '../config/outboxes.ts';
 import { FolderCheckpointStore } from '../adapters/folder/folder-checkpoint-store.ts';
 import { outlastError } from '../errors/error.ts';
@@ -49,6 +49,8 @@ export interface ContextOptions {
   /** Parts of the outside world that tests bring themselves. */
   readonly runtime?: Partial<Runtime>;
   readonly openers?: Openers;
+  /** All stores at once, whatever the configuration names: those of a test kit. */
+  readonly stores?: () => Promise<Stores>;
 }
 
 /** An outbox in a database of its own. */
@@ -80,6 +82,14 @@ interface ContextParts {
   /** Holds the only handle of an embedded database. */
   readonly holder?: Context | undefined;
 }
+
+/** Variables that name a place outside of the process. */
+const PLACES: ReadonlySet<string> = new Set([
+  DATABASE_ENV,
+  'OUTLAST_BROKER_URL',
+  'OUTLAST_LEDGER_URL',
+  'OUTLAST_WORKER_CHECKPOINT_FOLDER',
+]);
 
 /** What the parts of one application, one command or one process share: see `openContext`. */
 export class Context {
@@ -120,6 +130,25 @@ export class Context {
     const config = resolveConfig(file, options.env ?? process.env, own.flags);
     const holder = isEmbedded(config.database) ? this : undefined;
     return new Context({ file, options: own, config, events, runtime, holder });
+  }
+
+  /** A context with the same options on stores that a test brings, under its clock: no URL of the configuration counts. */
+  onStores(stores: () => Promise<Stores>, runtime: Partial<Runtime>): Context {
+    const { file, options } = this.#parts;
+    const { checkpointFolder: _, ...worker } = file.worker ?? {};
+    const { broker: __, ledger: ___, outboxes: ____, ...kept } = file;
+    const env = Object.entries(options.env ?? process.env).filter(([key]) => !PLACES.has(key));
+    return openContext(
+      { ...kept, database: 'pglite:./.outlast', worker, on: {} },
+      {
+        ...options,
+        env: Object.fromEntries(env),
+        isWarned: true,
+        outbox: undefined,
+        stores,
+        runtime: { log: this.log, emit: this.runtime.emit, ...runtime },
+      },
+    );
   }
 
   /** Every port; opened for the first who asks. A failed attempt is not remembered. */
@@ -189,6 +218,8 @@ export class Context {
   }
 
   async #openStores(): Promise<Stores> {
+    const { stores } = this.#parts.options;
+    if (stores) return await stores();
     const { keyring } = this.config;
     const { faultPoint, clock } = this.runtime;
     const renew = keyring.isSigning

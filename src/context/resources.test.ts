@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { silentLogger, type Logger } from '../telemetry/logger.ts';
 import { CLOSE_TIMEOUT_MS, Resources } from './resources.ts';
 

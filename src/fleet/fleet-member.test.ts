@@ -12,7 +12,7 @@ import { silentLogger } from '../telemetry/logger.ts';
 import type { Settlement } from '../worker/run/settlement.ts';
 import type { Worker } from '../worker/worker.ts';
 import { celeryEvents } from '../../test/support/fleet-vectors.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { FleetMember } from './fleet-member.ts';
 
 const NODE = { name: 'outlast-7@host', pid: 7 };

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
+import { MemoryIdempotencyStore } from '../testing/memory/memory-idempotency-store.ts';
 import { outlastError } from '../errors/error.ts';
 import { systemRandom } from '../runtime/random.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { runLocked, type LockRequest } from './idempotency-lock.ts';
 
 const away = (): Promise<never> =>

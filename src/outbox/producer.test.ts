@@ -1,9 +1,9 @@
 import { expect, it } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
-import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryAdmissionStore } from '../testing/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import type { Broker } from '../broker/broker.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';

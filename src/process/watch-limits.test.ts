@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { watchLimits } from './watch-limits.ts';
 
 function setup(limits: { readonly maxTasks: number; readonly maxMemoryMb: number }) {

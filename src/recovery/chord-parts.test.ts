@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryBroker } from '../../test/memory/memory-broker.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../testing/memory/memory-broker.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
 import { systemClock, type Clock } from '../runtime/clock.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../../test/memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../../test/memory/memory-ledger-reads.ts';
+import { MemoryIdempotencyStore } from '../testing/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import type { PurgeRequest } from '../outbox/outbox-store.ts';
 import type { Runtime } from '../runtime/runtime.ts';

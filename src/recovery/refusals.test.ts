@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryBroker } from '../../test/memory/memory-broker.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
+import { MemoryBroker } from '../testing/memory/memory-broker.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { systemRandom } from '../runtime/random.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryAdmissionStore } from '../../test/memory/memory-admission-store.ts';
-import { MemoryLedger } from '../../test/memory/memory-ledger.ts';
-import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
+import { MemoryAdmissionStore } from '../testing/memory/memory-admission-store.ts';
+import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { PublishOutcome } from '../broker/broker.ts';

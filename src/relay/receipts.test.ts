@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { TaskState } from '../ledger/ledger.ts';
@@ -8,7 +8,7 @@ import { noFaults } from '../runtime/fault-point.ts';
 import { toBytes } from '../task/json.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import type { ReceiptSources } from './receipts.ts';
 import { Relay } from './relay.ts';
 

@@ -1,14 +1,14 @@
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
 import type { RelayDeps, RelaySettings } from './relay-deps.ts';
 import { Relay } from './relay.ts';

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryOutboxStore } from '../../test/memory/memory-outbox-store.ts';
+import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import type { RelayDeps } from './relay-deps.ts';
 import { Relay } from './relay.ts';
 

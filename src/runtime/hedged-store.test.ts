@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { HedgedStore, type SpareLink } from './hedged-store.ts';
 
 interface Connection {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../testing/virtual-time.ts';
 import { outlastError } from '../errors/error.ts';
 import { noFaults } from '../runtime/fault-point.ts';
 import { noEvents } from '../telemetry/events.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { VirtualTime } from '../../test/sim/virtual-time.ts';
+import type { VirtualTime } from '../testing/virtual-time.ts';
 import { away, LEASE_MS, memoryWorker } from '../../test/support/memory-worker.ts';
 
 describe('a worker whose effect database is away', () => {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../support/memory-generation-store.ts';
 import type { BegunTask } from '../../src/ledger/ledger.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import * as fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../support/memory-generation-store.ts';
 import {
   openRedisLedger,
   type OpenRedisLedgerOptions,

@@ -1,7 +1,7 @@
 import { readdirSync, statSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from '../support/memory-generation-store.ts';
 import { EPOCHS_PER_GENERATION, generationOf } from '../../src/ledger/generation-store.ts';
 import type { PublishEntry, RunRef } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';

@@ -1,6 +1,6 @@
-import { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
-import { MemoryResultStore } from '../memory/memory-result-store.ts';
+import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
+import { MemoryResultStore } from '../../src/testing/memory/memory-result-store.ts';
 import { ledgerModel } from '../conformance/ledger-driver.ts';
 import { describeLedgerProperty } from './ledger-property.ts';
 

@@ -1,6 +1,6 @@
-import type { EffectEntry } from '../memory/memory-effects.ts';
-import type { SettleEntry } from '../memory/memory-outbox-store.ts';
-import type { JournalEntry } from '../memory/memory-record.ts';
+import type { EffectEntry } from '../../src/testing/memory/memory-effects.ts';
+import type { SettleEntry } from '../../src/testing/memory/memory-outbox-store.ts';
+import type { JournalEntry } from '../../src/testing/memory/memory-record.ts';
 
 const VIOLATIONS = [
   'lost',

@@ -1,6 +1,6 @@
 import type { AdmissionPattern } from '../../src/config/admission.ts';
 import type { Checker } from './checker.ts';
-import type { MemoryLedger } from '../memory/memory-ledger.ts';
+import type { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
 
 /** The queue of which few may run at once. */
 const LIMITED = 'bulk';

@@ -2,7 +2,7 @@ import type { FaultPointName } from '../../src/runtime/fault-point.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
 import type { SimProcess } from './sim-process.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 export const FAULT_KINDS = [
   'kill',

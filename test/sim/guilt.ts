@@ -1,4 +1,4 @@
-import type { MemoryLedger } from '../memory/memory-ledger.ts';
+import type { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
 import type { BuryItem, StepStatus } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { toText } from '../../src/task/json.ts';

@@ -1,4 +1,4 @@
-import type { MemoryTransaction } from '../memory/memory-transaction.ts';
+import type { MemoryTransaction } from '../../src/testing/memory/memory-transaction.ts';
 import { sleep } from '../../src/runtime/clock.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';

@@ -15,7 +15,7 @@ import { callsTo, type Call } from './remote.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimProcess } from './sim-process.ts';
 import { DAY_ZERO_MS, type Stores, type Trace } from './stores.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /** What all processes of a run share without knowing it. */
 export interface Host {

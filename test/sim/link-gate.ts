@@ -2,7 +2,7 @@ import { Destinations, type Judgement } from '../../src/ledger/destinations.ts';
 import { UNSENT_REASONS, type Ledger } from '../../src/ledger/ledger.ts';
 import { derivedId } from '../../src/task/digest.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
-import type { TaskRecord } from '../memory/memory-record.ts';
+import type { TaskRecord } from '../../src/testing/memory/memory-record.ts';
 import type { Faults } from './faults.ts';
 import type { SimPlan } from './plan.ts';
 import { QUEUES } from './task-plan.ts';

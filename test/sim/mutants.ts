@@ -1,7 +1,7 @@
-import { EFFECT_GUARDS, type EffectGuards } from '../memory/memory-effects.ts';
-import { LEDGER_GUARDS, type LedgerGuards } from '../memory/memory-ledger-guards.ts';
-import type { OutboxGuards } from '../memory/memory-outbox-guards.ts';
-import type { WorkerRow } from '../memory/memory-record.ts';
+import { EFFECT_GUARDS, type EffectGuards } from '../../src/testing/memory/memory-effects.ts';
+import { LEDGER_GUARDS, type LedgerGuards } from '../../src/testing/memory/memory-ledger-guards.ts';
+import type { OutboxGuards } from '../../src/testing/memory/memory-outbox-guards.ts';
+import type { WorkerRow } from '../../src/testing/memory/memory-record.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
 import {

@@ -1,10 +1,13 @@
-import type { MemoryBroker, MemoryBrokerConnection } from '../memory/memory-broker.ts';
-import type { MemoryEffects } from '../memory/memory-effects.ts';
-import type { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
-import type { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
-import { MemoryResultStore } from '../memory/memory-result-store.ts';
-import { MemoryTransaction } from '../memory/memory-transaction.ts';
+import type {
+  MemoryBroker,
+  MemoryBrokerConnection,
+} from '../../src/testing/memory/memory-broker.ts';
+import type { MemoryEffects } from '../../src/testing/memory/memory-effects.ts';
+import type { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
+import type { MemoryOutboxStore } from '../../src/testing/memory/memory-outbox-store.ts';
+import { MemoryResultStore } from '../../src/testing/memory/memory-result-store.ts';
+import { MemoryTransaction } from '../../src/testing/memory/memory-transaction.ts';
 import type { AdmissionStore } from '../../src/admission/admission-store.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';

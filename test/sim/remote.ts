@@ -2,7 +2,7 @@ import { outlastError } from '../../src/errors/error.ts';
 import type { Checker } from './checker.ts';
 import type { Faults, Service } from './faults.ts';
 import type { SimProcess } from './sim-process.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /** A call from a process to a store: the effect happens there, the answer may or may not come back. */
 export type Call = <T>(effect: () => T | Promise<T>) => Promise<T>;

@@ -11,7 +11,7 @@ import { DAY_ZERO_MS, Stores, type Trace } from './stores.ts';
 import { forgeryOf } from './forgery.ts';
 import { envelopeOf, digestConflictOf, type TaskKind, type TaskPlan } from './task-plan.ts';
 import { Truth } from './truth.ts';
-import { VirtualTime } from './virtual-time.ts';
+import { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 export interface RunReport {
   readonly violations: readonly Violation[];

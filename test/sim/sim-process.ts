@@ -1,5 +1,5 @@
 import type { Clock } from '../../src/runtime/clock.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /**
  * One operating-system process.

@@ -9,7 +9,7 @@ import { callsTo, type Call } from './remote.ts';
 import { runPlan } from './run-plan.ts';
 import { SimProcess } from './sim-process.ts';
 import { TOPOLOGIES } from './topology.ts';
-import { VirtualTime } from './virtual-time.ts';
+import { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 describe('virtual time', () => {
   it('runs events by time, then in the order they were scheduled', async () => {

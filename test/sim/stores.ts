@@ -1,12 +1,12 @@
 import { createHash, type Hash } from 'node:crypto';
-import { MemoryAdmissionStore } from '../memory/memory-admission-store.ts';
-import { ledgerBroker, MemoryBroker } from '../memory/memory-broker.ts';
-import { MemoryCheckpointStore } from '../memory/memory-checkpoint-store.ts';
-import { MemoryEffects } from '../memory/memory-effects.ts';
-import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryOutboxStore } from '../memory/memory-outbox-store.ts';
-import type { TaskRecord } from '../memory/memory-record.ts';
+import { MemoryAdmissionStore } from '../../src/testing/memory/memory-admission-store.ts';
+import { ledgerBroker, MemoryBroker } from '../../src/testing/memory/memory-broker.ts';
+import { MemoryCheckpointStore } from '../../src/testing/memory/memory-checkpoint-store.ts';
+import { MemoryEffects } from '../../src/testing/memory/memory-effects.ts';
+import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryOutboxStore } from '../../src/testing/memory/memory-outbox-store.ts';
+import type { TaskRecord } from '../../src/testing/memory/memory-record.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { BeginReply, BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import type { Checker } from './checker.ts';
@@ -16,7 +16,7 @@ import { Guilt } from './guilt.ts';
 import { LinkGate } from './link-gate.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
-import type { VirtualTime } from './virtual-time.ts';
+import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /** Midnight of some day: wall clocks need a date. */
 export const DAY_ZERO_MS: number = Date.UTC(2026, 0, 1);

@@ -1,6 +1,6 @@
-import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
-import { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryResultStore } from '../memory/memory-result-store.ts';
+import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
+import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryResultStore } from '../../src/testing/memory/memory-result-store.ts';
 import { ledgerModel } from '../conformance/ledger-driver.ts';
 import type { LedgerReadsFixture } from '../conformance/ledger-reads.ts';
 

@@ -1,8 +1,8 @@
-import { ledgerBroker } from '../memory/memory-broker.ts';
-import { MemoryControlStore } from '../memory/memory-control-store.ts';
-import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
+import { ledgerBroker } from '../../src/testing/memory/memory-broker.ts';
+import { MemoryControlStore } from '../../src/testing/memory/memory-control-store.ts';
+import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
 import { outlastError } from '../../src/errors/error.ts';
 import type { RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 import { ALONE, composeTask } from '../../src/outbox/compose.ts';
@@ -18,7 +18,7 @@ import { defineHandler } from '../../src/worker/handler.ts';
 import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import type { RunObserver } from '../../src/worker/run-observer.ts';
 import { Worker } from '../../src/worker/worker.ts';
-import { VirtualTime } from '../sim/virtual-time.ts';
+import { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 export const LEASE_MS = 5_000;
 export const away = (): Promise<never> =>

@@ -1,7 +1,7 @@
-import { MemoryBroker } from '../memory/memory-broker.ts';
-import { MemoryIdempotencyStore } from '../memory/memory-idempotency-store.ts';
-import { MemoryLedger } from '../memory/memory-ledger.ts';
-import { MemoryLedgerReads } from '../memory/memory-ledger-reads.ts';
+import { MemoryBroker } from '../../src/testing/memory/memory-broker.ts';
+import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
+import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { Destinations } from '../../src/ledger/destinations.ts';
 import { noFaults } from '../../src/runtime/fault-point.ts';
@@ -13,7 +13,7 @@ import { silentLogger } from '../../src/telemetry/logger.ts';
 import { defineHandler } from '../../src/worker/handler.ts';
 import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import { Worker } from '../../src/worker/worker.ts';
-import { VirtualTime } from '../sim/virtual-time.ts';
+import { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 const never = (): Promise<never> => new Promise(() => undefined);
 

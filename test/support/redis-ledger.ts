@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect } from 'vitest';
-import { MemoryGenerationStore } from '../memory/memory-generation-store.ts';
+import { MemoryGenerationStore } from './memory-generation-store.ts';
 import { RedisClusterLedger } from '../../src/adapters/redis/redis-cluster-ledger.ts';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { RedisGeneration } from '../../src/adapters/redis/redis-generation.ts';

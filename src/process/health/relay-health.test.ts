@@ -10,7 +10,7 @@ import type { RelayStatus } from '../../relay/relay.ts';
 import { systemClock } from '../../runtime/clock.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { freePort } from '../../../test/support/free-port.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { withHealth } from './relay-health.ts';
 
 let folder: string;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { MemoryCheckpointStore } from '../../../test/memory/memory-checkpoint-store.ts';
+import { MemoryCheckpointStore } from '../../testing/memory/memory-checkpoint-store.ts';
 import type { CheckpointKey } from '../../ledger/checkpoint-store.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { toBytes, toText } from '../../task/json.ts';

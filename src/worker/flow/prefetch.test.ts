@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { Demand } from '../../broker/demand.ts';
-import { MemoryBroker } from '../../../test/memory/memory-broker.ts';
+import { MemoryBroker } from '../../testing/memory/memory-broker.ts';
 import { makeEnvelopes } from '../../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { Flow } from './flow.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { Prefetch } from './prefetch.ts';

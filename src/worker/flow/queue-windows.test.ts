@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TestQueue } from '../../../test/support/pushed-queue.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { PushWindows, type PushOptions } from './push-windows.ts';
 
 const SLOTS = 16;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { RunStop } from '../run/run-stop.ts';
 import { Slots, type SlotHolder } from './slots.ts';
 

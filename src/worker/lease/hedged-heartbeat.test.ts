@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { RenewReply } from '../../ledger/ledger.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { HedgedHeartbeat, type HeartbeatLink } from './hedged-heartbeat.ts';
 
 const OPEN: RenewReply = { status: 'open', runs: [] };

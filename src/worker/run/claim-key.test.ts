@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { MemoryIdempotencyStore } from '../../../test/memory/memory-idempotency-store.ts';
+import { MemoryIdempotencyStore } from '../../testing/memory/memory-idempotency-store.ts';
 import type { LiftReply } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { systemClock } from '../../runtime/clock.ts';

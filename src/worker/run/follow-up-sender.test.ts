@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { makeEnvelope } from '../../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
-import { MemoryLedger } from '../../../test/memory/memory-ledger.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
+import { MemoryLedger } from '../../testing/memory/memory-ledger.ts';
 import type { AfterEntry } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { systemRandom } from '../../runtime/random.ts';

@@ -4,7 +4,7 @@ import { noFaults } from '../../runtime/fault-point.ts';
 import type { EventMap } from '../../telemetry/events.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { makeEnvelope } from '../../../test/conformance/envelopes.ts';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import { Outages } from './outages.ts';
 import { wanting, type Settlement } from './settlement.ts';
 

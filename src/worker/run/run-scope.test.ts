@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { VirtualTime } from '../../../test/sim/virtual-time.ts';
+import { VirtualTime } from '../../testing/virtual-time.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/fault-point.ts';
 import { task } from '../../task/define-task.ts';

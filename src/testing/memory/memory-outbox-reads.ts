@@ -1,0 +1,138 @@
+import type {
+  DeadLetterDetails,
+  DeadLetterPage,
+  Failing,
+  LetterPageRequest,
+  PageRequest,
+} from '../../ledger/dead-letter.ts';
+import type {
+  OutboxEntry,
+  OutboxPage,
+  OutboxReads,
+  OutboxSample,
+} from '../../outbox/outbox-reads.ts';
+import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { toBytes } from '../../task/json.ts';
+import { shownPayload } from '../../task/redacted.ts';
+import { pageOf } from './memory-letters.ts';
+import type { OutboxRecord } from './memory-outbox-guards.ts';
+import type { MemoryOutboxStore } from './memory-outbox-store.ts';
+
+export const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** The read side of the outbox in RAM, for operators. */
+export class MemoryOutboxReads implements OutboxReads {
+  readonly #store: MemoryOutboxStore;
+
+  constructor(store: MemoryOutboxStore) {
+    this.#store = store;
+  }
+
+  async sample(top: number): Promise<OutboxSample> {
+    const rows = this.#rows();
+    const { nowMs, deadLetters } = this.#store;
+    const due = rows.map(row => row.availableMs).filter(atMs => atMs <= nowMs);
+    const queues = new Map<string, number>();
+    for (const { envelope } of rows) {
+      queues.set(envelope.queue, (queues.get(envelope.queue) ?? 0) + 1);
+    }
+    return {
+      pending: rows.filter(row => row.state === 'pending').length,
+      claimed: rows.filter(row => row.state === 'claimed').length,
+      sent: rows.filter(row => row.state === 'sent').length,
+      unsupported: rows.filter(row => row.rowVersion > ROW_SCHEMA_VERSION).length,
+      deadLetters: deadLetters.size,
+      oldestPendingMs: due.length === 0 ? null : nowMs - Math.min(...due),
+      queues: [...queues]
+        .map(([queue, count]) => ({ queue, rows: count }))
+        .sort((a, b) => (a.queue < b.queue ? -1 : 1)),
+      topFailing: mostFailing(
+        [...rows, ...deadLetters.values()].map(({ envelope, retries }) => ({
+          name: envelope.name,
+          failures: retries,
+        })),
+        top,
+      ),
+    };
+  }
+
+  async list({ limit, cursor }: PageRequest): Promise<OutboxPage> {
+    const behind = this.#rows().filter(({ row }) => cursor === null || row > Number(cursor));
+    const items = behind.slice(0, limit).map(entryOf);
+    return { items, next: behind.length > limit ? (items.at(-1)?.row ?? null) : null };
+  }
+
+  async recent(limit: number): Promise<readonly OutboxEntry[]> {
+    return this.#rows().toReversed().slice(0, limit).map(entryOf);
+  }
+
+  async find(id: string): Promise<OutboxEntry | null> {
+    const found = this.#rows().find(({ envelope }) => envelope.id === id);
+    return found === undefined ? null : entryOf(found);
+  }
+
+  async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
+    return pageOf([...this.#store.deadLetters].map(letterOf), page);
+  }
+
+  async showDeadLetter(id: string): Promise<DeadLetterDetails | null> {
+    const record = this.#store.deadLetters.get(id);
+    return record === undefined ? null : letterOf([id, record]);
+  }
+
+  #rows(): OutboxRecord[] {
+    return [...this.#store.rows.values()].sort((a, b) => a.row - b.row);
+  }
+}
+
+/** Sums by name, the greatest first. */
+export function mostFailing(failures: readonly Failing[], top: number): readonly Failing[] {
+  const sums = new Map<string, number>();
+  for (const { name, failures: count } of failures) {
+    if (count > 0) sums.set(name, (sums.get(name) ?? 0) + count);
+  }
+  const all = [...sums].map(([name, count]) => ({ name, failures: count }));
+  all.sort((a, b) => b.failures - a.failures || (a.name < b.name ? -1 : 1));
+  return all.slice(0, top);
+}
+
+function entryOf(record: OutboxRecord): OutboxEntry {
+  const { row, envelope, state, retries, lastError, orderingKey, rowVersion } = record;
+  const { id, name, queue } = envelope;
+  return {
+    row: String(row),
+    id,
+    name,
+    queue,
+    state,
+    isSupported: rowVersion <= ROW_SCHEMA_VERSION,
+    retries,
+    lastError,
+    createdAt: iso(record.createdMs),
+    availableAt: iso(record.availableMs),
+    orderingKey,
+  };
+}
+
+function letterOf([id, record]: [string, OutboxRecord]): DeadLetterDetails {
+  const { envelope, redacted, lastError, version, createdMs, deadMs, history } = record;
+  return {
+    id,
+    name: envelope.name,
+    queue: envelope.queue,
+    where: 'relay',
+    reason: 'ERR_ATTEMPTS_SPENT',
+    error: lastError ?? '',
+    deadAt: iso(deadMs),
+    version,
+    createdAt: iso(createdMs),
+    expiresAt: envelope.expiresMs === null ? null : iso(envelope.expiresMs),
+    ...shownPayload({
+      body: envelope.body.slice(),
+      options: envelope.options.slice(),
+      redactedArgs: redacted === null ? null : toBytes(redacted.args),
+      redactedKwargs: redacted === null ? null : toBytes(redacted.kwargs),
+    }),
+    history: [...history],
+  };
+}
