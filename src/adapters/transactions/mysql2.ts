@@ -3,6 +3,7 @@ import type {
   TransactionAdapter,
   TransactionStatus,
 } from '../../outbox/transaction-adapter.ts';
+import { mayEndTransaction } from '../sql/may-end-transaction.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
 import { handsOutConnections, readServerStatus } from './server-status.ts';
 
@@ -54,7 +55,25 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
 /** The answer to a statement without rows carries the server's flags, which the driver passes on. */
 async function askStatus(connection: Mysql2ConnectionLike): Promise<TransactionStatus> {
   const [answer] = await connection.query({ sql: 'do 0' });
+  // Asked of a send that is not awaited: the ROLLBACK that follows stands behind this statement and before the row.
+  if (endsNext(connection)) return 'unknown';
   return readServerStatus((answer as { readonly serverStatus?: unknown } | null)?.serverStatus);
+}
+
+/** Further fields of `mysql2` that are used; they may be missing in another version. */
+interface Mysql2Internals {
+  readonly connection?: {
+    readonly _command?: { readonly sql?: unknown } | null;
+    readonly _commands?: { toArray(): readonly { readonly sql?: unknown }[] };
+  };
+}
+
+/** Whether a statement that may end the transaction is on its way already. */
+function endsNext(connection: object): boolean {
+  const { _command: current, _commands: queued } = (connection as Mysql2Internals).connection ?? {};
+  return [current, ...(queued?.toArray() ?? [])].some(
+    command => typeof command?.sql === 'string' && mayEndTransaction(command.sql),
+  );
 }
 
 async function inTransaction<Connection extends Mysql2ConnectionLike, T>(
