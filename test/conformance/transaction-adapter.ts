@@ -1,0 +1,213 @@
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
+import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
+import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
+import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
+import { noFaults } from '../../src/runtime/fault-point.ts';
+import { task } from '../../src/task/define-task.ts';
+import { unchecked } from '../../src/task/standard-schema.ts';
+import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
+import { makeLedger } from '../support/memory-ledger.ts';
+import { LedgerDriver } from './ledger-driver.ts';
+
+/** One library on one server, as a test sees it. */
+export interface OpenLibrary<Tx> {
+  readonly adapter: TransactionAdapter<Tx>;
+  /** A transaction as the documents of the library begin one. */
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  /** An order, written by the library's own means. */
+  insert(tx: Tx, id: string): Promise<unknown>;
+  /** A statement of the caller's own. */
+  run(tx: Tx, text: string): Promise<unknown>;
+  /** What is no transaction, by its name: a pool, a client, a manager. */
+  readonly wrongHandles: Readonly<Record<string, unknown>>;
+  close(): Promise<unknown>;
+}
+
+/** The database of a test: its URL, and a way to look into it that is not the library's. */
+export interface LookedAt {
+  readonly url: string;
+  count(table: 'orders' | 'outlast_outbox'): Promise<number>;
+  clear(): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+export const ASPECTS = ['insert', 'rollback', 'commit', 'wrong handle', 'effect-once'] as const;
+export type Aspect = (typeof ASPECTS)[number];
+
+const order = task('adapter.order', { input: unchecked<{ id: string; text: string }>() });
+/** Every script, a NUL, quotes, backslashes, and the placeholders of both dialects. */
+const TEXT = `žluťoučký 🐎 \u0000 日本 ' " \\ \\\\ ? $1 $$ :name :: %s \n`;
+const REFUSED = { code: 'ERR_NOT_IN_TRANSACTION' };
+
+/** What every adapter does on every server; `shown` is called with each aspect that a test has shown. */
+export function transactionAdapterSuite<Tx>(
+  server: 'PostgreSQL' | 'MariaDB',
+  look: () => Promise<LookedAt>,
+  open: (url: string) => Promise<OpenLibrary<Tx>>,
+  shown: (aspect: Aspect) => void,
+): void {
+  let database: LookedAt;
+  let library: OpenLibrary<Tx>;
+  let outlast: Outlast<Tx>;
+
+  beforeAll(async () => {
+    database = await look();
+    library = await open(database.url);
+    const config = {
+      database: 'postgres://nobody@127.0.0.1:1/none',
+      outboxes: { crm: { database: database.url } },
+      outbox: 'crm',
+    };
+    outlast = createOutlast({
+      ...(server === 'PostgreSQL' ? { database: database.url } : config),
+      adapter: library.adapter,
+    });
+  });
+
+  beforeEach(() => database.clear());
+
+  afterAll(async () => {
+    await outlast.close();
+    await library.close();
+  });
+
+  const send = async (tx: Tx, id: string): Promise<void> =>
+    void (await outlast.send(tx, order, { id, text: TEXT }));
+  const counts = async (): Promise<readonly number[]> => [
+    await database.count('orders'),
+    await database.count('outlast_outbox'),
+  ];
+  const failing = async (fn: (tx: Tx) => Promise<unknown>): Promise<unknown> =>
+    await library
+      .transaction(async tx => {
+        await fn(tx);
+        throw new Error('on purpose');
+      })
+      .catch((error: unknown) => error);
+
+  it('writes one task with one order in the transaction of the library', async () => {
+    await library.transaction(async tx => {
+      await library.insert(tx, 'one');
+      await send(tx, 'one');
+      expect(await counts()).toEqual([0, 0]);
+      shown('insert');
+    });
+    expect(await counts()).toEqual([1, 1]);
+    shown('commit');
+  });
+
+  it('writes neither when the transaction rolls back', async () => {
+    const error = await failing(async tx => {
+      await library.insert(tx, 'two');
+      await send(tx, 'two');
+      await outlast.sendMany(tx, [
+        order.with({ id: '3', text: TEXT }),
+        order.with({ id: '4', text: '' }),
+      ]);
+      await outlast.send(
+        tx,
+        order,
+        { id: '5', text: TEXT },
+        { idempotencyKey: `k-${randomUUID()}`, orderingKey: 'o' },
+      );
+    });
+    expect(error).toMatchObject({ message: 'on purpose' });
+    expect(await counts()).toEqual([0, 0]);
+    shown('rollback');
+  });
+
+  it('finds the first task of an idempotency key, and writes a batch in order', async () => {
+    const [first, again, many] = await library.transaction(async tx => {
+      const options = { idempotencyKey: `key ? $1 ' ž ${randomUUID()}`, orderingKey: 'o' };
+      const input = { id: '1', text: TEXT };
+      return [
+        await outlast.send(tx, order, input, options),
+        await outlast.send(tx, order, input, options),
+        await outlast.sendMany(
+          tx,
+          Array.from({ length: 30 }, (_, n) => order.with({ id: `${n}`, text: TEXT })),
+        ),
+      ] as const;
+    });
+    expect([first.isNew, again.isNew, again.id === first.id, many.length]).toEqual([
+      true,
+      false,
+      true,
+      30,
+    ]);
+    expect(await counts()).toEqual([0, 31]);
+  });
+
+  it('refuses a handle that is no transaction, and one whose transaction is over', async () => {
+    for (const [name, handle] of Object.entries(library.wrongHandles))
+      await expect(send(handle as Tx, name), name).rejects.toMatchObject(REFUSED);
+    const ended: Tx[] = [];
+    await library.transaction(async tx => void ended.push(tx));
+    await failing(async tx => void ended.push(tx));
+    for (const tx of ended) await expect(send(tx, 'late')).rejects.toMatchObject(REFUSED);
+    expect(await counts()).toEqual([0, 0]);
+    shown('wrong handle');
+  });
+
+  it('refuses a send after ROLLBACK was run as a statement', async () => {
+    await library
+      .transaction(async tx => {
+        await library.run(tx, 'rollback');
+        await expect(send(tx, 'late')).rejects.toMatchObject(REFUSED);
+      })
+      // Some libraries notice it at the end.
+      .catch((error: unknown) => expect(String(error)).not.toContain('AssertionError'));
+    expect(await counts()).toEqual([0, 0]);
+  });
+
+  it('leaves no task behind when a send is not awaited and the transaction rolls back', async () => {
+    const sending: Promise<unknown>[] = [];
+    await failing(async tx => void sending.push(send(tx, 'forgotten').catch(() => undefined)));
+    await Promise.all(sending);
+    expect(await counts()).toEqual([0, 0]);
+  });
+
+  it('has an effect once through the door, in transactions of the library', async () => {
+    const { adapter } = library;
+    const fences = server === 'PostgreSQL' ? new PostgresFences(adapter) : new MysqlFences(adapter);
+    const driver = new LedgerDriver(await makeLedger());
+    const door = new EffectOnceDoor({ fences, ledger: driver.ledger, faultPoint: noFaults });
+    const { task: run } = await driver.running();
+    let runs = 0;
+    const effect = async (tx: Tx): Promise<Uint8Array> => {
+      runs += 1;
+      await library.insert(tx, `effect-${runs}`);
+      await send(tx, 'effect');
+      return Uint8Array.from([7]);
+    };
+    const failed = door.pass(run, 'main', async tx => {
+      await effect(tx);
+      throw new Error('on purpose');
+    });
+    await expect(failed).rejects.toThrow('on purpose');
+    expect(await counts()).toEqual([0, 0]);
+    expect([...((await door.pass(run, 'main', effect)) ?? [])]).toEqual([7]);
+    expect([...((await door.pass(run, 'main', effect)) ?? [])]).toEqual([7]);
+    expect([runs, ...(await counts())]).toEqual([2, 1, 1]);
+    await driver.release(run);
+    await expect(door.pass(run, 'late', effect)).rejects.toMatchObject({ code: 'ERR_FENCE_STALE' });
+    // The session is as it was before: what the application writes next is committed.
+    await library.transaction(async tx => void (await library.insert(tx, 'after')));
+    expect(await counts()).toEqual([2, 1]);
+    shown('effect-once');
+  });
+
+  describe.runIf(server === 'PostgreSQL')('on PostgreSQL', () => {
+    it('reports a transaction as rolled back when the caller swallowed the error of a statement', async () => {
+      const swallowing = outlast.transaction(async tx => {
+        await library.insert(tx, 'lost');
+        await library.run(tx, 'select * from nowhere').catch(() => undefined);
+      });
+      await expect(swallowing).rejects.toThrow();
+      expect(await counts()).toEqual([0, 0]);
+    });
+  });
+}

@@ -1,0 +1,70 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { migratedDatabase, migratedMariadb } from '../support/database.ts';
+import { ON_MARIADB, ON_POSTGRES } from '../support/libraries.ts';
+import { ASPECTS, transactionAdapterSuite, type LookedAt } from './transaction-adapter.ts';
+
+const PAGE = join(import.meta.dirname, '../../docs/reference/transactions.md');
+const SERVERS = { PostgreSQL: ON_POSTGRES, MariaDB: ON_MARIADB } as const;
+type Server = keyof typeof SERVERS;
+
+const looked: Partial<Record<Server, LookedAt>> = {};
+/** `library server aspect` of every test that passed. */
+const shown = new Set<string>();
+
+beforeAll(async () => {
+  const postgres = await migratedDatabase('adapters');
+  await postgres.pool.query('create table orders (id text primary key)');
+  looked.PostgreSQL = {
+    url: postgres.url,
+    count: async table => (await postgres.pool.query(`select 1 from ${table}`)).rowCount ?? 0,
+    clear: async () =>
+      void (await postgres.pool.query('delete from orders; delete from outlast_outbox')),
+    dispose: () => postgres.dispose(),
+  };
+  const mariadb = await migratedMariadb('adapters');
+  await mariadb.pool.query('create table orders (id varchar(64) primary key)');
+  looked.MariaDB = {
+    url: mariadb.url,
+    count: async table =>
+      ((await mariadb.pool.query(`select 1 from ${table}`))[0] as unknown[]).length,
+    clear: async () => {
+      await mariadb.pool.query('delete from orders');
+      await mariadb.pool.query('delete from outlast_outbox');
+    },
+    dispose: () => mariadb.dispose(),
+  };
+});
+
+afterAll(async () => {
+  for (const database of Object.values(looked)) await database.dispose();
+});
+
+describe.each(Object.keys(SERVERS) as Server[])('on %s', server => {
+  describe.each(Object.entries(SERVERS[server]))('%s', (name, open) => {
+    transactionAdapterSuite(
+      server,
+      async () => looked[server] as LookedAt,
+      open,
+      aspect => shown.add(`${name} ${server} ${aspect}`),
+    );
+  });
+});
+
+/** The table of the page, from what the tests above have shown. */
+function shownTable(): string {
+  const names = [...new Set([...Object.keys(ON_POSTGRES), ...Object.keys(ON_MARIADB)])];
+  const head = ['library', ...ASPECTS];
+  const cell = (name: string, aspect: string): string =>
+    (Object.keys(SERVERS) as Server[])
+      .filter(server => shown.has(`${name} ${server} ${aspect}`))
+      .join(', ') || '–';
+  const rows = names.map(name => [name, ...ASPECTS.map(aspect => cell(name, aspect))]);
+  const lines = [head, head.map(() => '---'), ...rows].map(cells => `| ${cells.join(' | ')} |`);
+  return lines.join('\n');
+}
+
+it('the table in docs/reference/transactions.md is what these tests have shown', () => {
+  expect(readFileSync(PAGE, 'utf8')).toContain(shownTable());
+});
