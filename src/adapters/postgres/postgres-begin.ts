@@ -200,7 +200,7 @@ const suspectsAmong = (begun: readonly BegunTask[]): number =>
 const readDue = (row: SqlRow): DueTask => ({
   queue: row['queue'] as string,
   priority: row['priority'] as number,
-  dueMs: Number(row['due_ms']),
+  dueMs: Number(row['due_ms'] ?? -Infinity),
 });
 
 /** Of the tasks handed out: how many count against the worker's limit of suspects. */

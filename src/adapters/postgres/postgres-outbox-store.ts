@@ -217,7 +217,7 @@ function readOutboxRow(row: SqlRow): OutboxRow {
     row: row['row'] as string,
     retries: row['retries'] as number,
     isFirstClaim: row['claims'] === 1,
-    dueMs: Math.max(0, row['due_ms'] as number),
+    dueMs: Math.max(0, Number(row['due_ms'])),
     envelope: readEnvelope(row),
   };
 }

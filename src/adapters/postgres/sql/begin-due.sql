@@ -77,6 +77,6 @@ select (select count(*) from me)::text as open, (select count(first_epoch) from 
   g.state, g.id, g.name, g.queue, g.priority, g.payload_version, case when g.state = 'running' then g.body end as body, g.options, g.digest,
   case when isfinite(g.eta) then (extract(epoch from g.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(g.expires_at) then (extract(epoch from g.expires_at) * 1000)::bigint::text end as expires_ms,
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq,
-  extract(epoch from g.due)::float8 * 1000 as due_ms
+  case when isfinite(g.due) then (extract(epoch from g.due) * 1000)::bigint::text end as due_ms
 from (select 1) one left join given g on true
 order by g.place

@@ -23,10 +23,10 @@ set state = 'claimed', claim_token = $2, claimed_by = $1, claims = least(o.claim
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
 where o.id = any(array(select due.id from due)) and (select quick.setting from quick) = 'off'
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) as bytes,
-  case when octet_length(o.args)::float8 + octet_length(o.kwargs) + octet_length(o.embed) <= $7::float8
+  (octet_length(o.args)::bigint + octet_length(o.kwargs) + octet_length(o.embed))::text as bytes,
+  case when octet_length(o.args)::bigint + octet_length(o.kwargs) + octet_length(o.embed) <= $7::float8
     then '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea end as body,
   o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
   case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
-  (extract(epoch from clock_timestamp() - greatest(o.created_at, o.eta)) * 1000)::float8 as due_ms,
+  (extract(epoch from clock_timestamp() - greatest(o.created_at, o.eta)) * 1000)::bigint::text as due_ms,
   (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us
