@@ -47,7 +47,7 @@ describe('the key of a call', () => {
     fc.assert(
       fc.property(json, value => {
         expect(keyOf('f', shuffled(value))).toBe(keyOf('f', value));
-        expect(JSON.parse(canonicalJson(value))).toEqual(JSON.parse(JSON.stringify(value)));
+        expect(JSON.parse(canonicalJson(value))).toEqual(value);
       }),
     );
   });
