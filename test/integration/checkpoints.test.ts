@@ -34,6 +34,28 @@ async function tasksIn(): Promise<readonly string[]> {
   return rows.map(row => row.task_id);
 }
 
+describe('a checkpoint', () => {
+  it('is reported with its size, once it is stored', async () => {
+    const { name, queue } = kit().names();
+    const work = task(name, { queue, result: unchecked<null>() });
+    const sizes: number[] = [];
+    const undo = kit().outlast.on('task:checkpointed', event => {
+      if (event.name === name) sizes.push(event.bytes);
+    });
+    onTestFinished(undo);
+    const handler = kit().outlast.handler(work, {
+      checkpoint: unchecked<string>(),
+      run: async (_input, ctx) => {
+        await ctx.checkpoint('abc');
+        await ctx.checkpoint('abcdef');
+        return null;
+      },
+    });
+    await kit().withWorker([handler], async () => (await kit().outlast.push(work)).result());
+    expect(sizes).toEqual([5, 8]);
+  });
+});
+
 describe('a checkpoint that is too large for the ledger', () => {
   it.each([
     ['the database', inDatabase],

@@ -51,6 +51,22 @@ describe('relay, worker and resurrector', () => {
     expect((await ask('/else')).status).toBe(404);
   });
 
+  it('log the names of the handlers once, though two processes load them', async () => {
+    await worker.says('handlers loaded');
+    const lines = worker.stderr.split('\n').filter(line => line.includes('handlers loaded'));
+    expect(lines).toEqual([expect.stringContaining('"shop.echo"')]);
+  });
+
+  it('log nothing of their start and end with --quiet', async () => {
+    const port = await freePort();
+    const silent = project.start(['relay', '--quiet', '--health-port', String(port)]);
+    await until(async () => {
+      const answer = await fetch(`http://127.0.0.1:${port}/ready`).catch(() => null);
+      return answer?.status === 200;
+    });
+    expect(await silent.stop()).toMatchObject({ code: 0, stderr: '' });
+  });
+
   it('take a task from the command line to its result', async () => {
     const kwargs = '{"n": 12345678901234567890, "camelCase": [1.5]}';
     const sent = await project.run('send', 'shop.echo', '--kwargs', kwargs, '--queue', 'vip');

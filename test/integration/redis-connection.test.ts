@@ -7,6 +7,7 @@ import type { LuaScript } from '../../src/adapters/redis/redis-script.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { freePort, startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { startRedisCluster } from '../support/redis-cluster.ts';
 import { redisUrl } from '../support/servers.ts';
 import { startProxy } from '../support/reply-proxy.ts';
 import { ScriptedSentinel } from '../support/scripted-sentinel.ts';
@@ -31,6 +32,18 @@ async function own(args: readonly string[] = []): Promise<OwnRedis> {
 
 const read = async (connection: RedisConnection, key: string): Promise<string> =>
   String(await connection.command('get', key));
+
+/** The first slot of the cluster's second node. */
+const SECOND_NODE = 5_461;
+
+/** A key in one of the 5,461 slots from this one on, which belong to one node. */
+async function keyIn(connection: RedisConnection, from: number): Promise<string> {
+  for (;;) {
+    const key = unique('key');
+    const slot = Number(await connection.command('cluster', 'keyslot', key));
+    if (slot >= from && slot < from + SECOND_NODE) return key;
+  }
+}
 
 describe('a connection to Redis', () => {
   it('runs a script that the server does not know, and again after SCRIPT FLUSH', async () => {
@@ -140,6 +153,25 @@ describe('a connection to Redis', () => {
     expect(await until(() => connection.command('ping').catch(() => null))).toEqual(
       Buffer.from('PONG'),
     );
+  });
+
+  it('gives up on a node of a cluster that does not answer, while the other nodes go on', async () => {
+    const cluster = await startRedisCluster();
+    onTestFinished(() => cluster.dispose());
+    const connection = await open(cluster.url);
+    const [healthy, silent] = [await keyIn(connection, 0), await keyIn(connection, SECOND_NODE)];
+    const count = async (key: string): Promise<unknown> =>
+      await connection.script(COUNT, [key], []);
+    expect([await count(healthy), await count(silent)]).toEqual([1, 1]);
+    cluster.nodes[1]?.signal('SIGSTOP');
+    onTestFinished(() => cluster.nodes[1]?.signal('SIGCONT'));
+    const refused = expect(count(silent)).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
+    expect(await count(healthy)).toBe(2);
+    await refused;
+    expect(await count(healthy)).toBe(3);
+    cluster.nodes[1]?.signal('SIGCONT');
+    // The server may have read the call that was given up, and it was sent once.
+    expect(await until(() => count(silent).catch(() => null))).toBeOneOf([2, 3]);
   });
 
   it('reports that the server refuses connections, with the URL but not its password', async () => {
