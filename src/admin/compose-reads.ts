@@ -1,6 +1,6 @@
 import type { ControlStore } from '../ledger/control-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
-import type { OutboxEntry, OutboxReads } from '../outbox/outbox-reads.ts';
+import { queueDepthOf, type OutboxEntry, type OutboxReads } from '../outbox/outbox-reads.ts';
 import { type ReadModel, type Stats } from './read-model.ts';
 import {
   compareLetters,
@@ -52,8 +52,12 @@ async function readStats({ outbox, ledger, control }: Sources, top: number): Pro
   const { pending, claimed, sent, unsupported } = rows;
   const queues = joinQueues(rows.queues, tasks.queues, await readOrders(control));
   return {
-    queueDepth: pending + claimed,
+    queueDepth: queueDepthOf(rows),
+    scheduled: rows.scheduled,
+    backoff: rows.backoff,
+    deferred: rows.deferred,
     dlqCount: rows.deadLetters + tasks.tasks.dead,
+    dlq: { outbox: rows.deadLetters, worker: tasks.tasks.dead },
     oldestPendingSeconds: rows.oldestPendingMs === null ? null : rows.oldestPendingMs / 1_000,
     outbox: { pending, claimed, sent, unsupported },
     tasks: tasks.tasks,

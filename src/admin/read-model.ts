@@ -21,8 +21,18 @@ export interface ReadModel {
 }
 
 export interface Stats {
+  /** Due now: rows of the outbox, and tasks of a ledger in the same database. */
   readonly queueDepth: number;
+  /** Not due yet for the first time: a later `eta`. */
+  readonly scheduled: number;
+  /** Failed before, and waits for the next attempt. */
+  readonly backoff: number;
+  /** Rows that a relay has put off without a failure: an outage, or a limit. */
+  readonly deferred: number;
+  /** Dead letters of both kinds, and each apart. */
   readonly dlqCount: number;
+  readonly dlq: { readonly outbox: number; readonly worker: number };
+  /** Since the first moment at which the oldest was due; retries and outages change nothing about it. */
   readonly oldestPendingSeconds: number | null;
   readonly outbox: {
     readonly pending: number;

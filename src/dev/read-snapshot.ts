@@ -59,7 +59,13 @@ export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
     };
   });
   const { waiting, running, done, dead } = stats.tasks;
-  const counts = { pending: stats.queueDepth, waiting, running, done, dead };
+  const counts = {
+    pending: stats.outbox.pending + stats.outbox.claimed,
+    waiting,
+    running,
+    done,
+    dead,
+  };
   const owners = [...moments.values()].map(({ process }) => process);
   const workers = source.children().map(({ pid, process }) => ({
     pid,

@@ -13,6 +13,7 @@ export interface LedgerReads {
   sample(top: number): Promise<LedgerSample>;
   /** Tasks that ended as dead letters. */
   listDead(page: LetterPageRequest): Promise<DeadLetterPage>;
+  countDead(): Promise<number>;
   showDead(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
   /** The states of these tasks, in their order. Null: the task is unknown. */

@@ -21,19 +21,35 @@ export interface OutboxReads {
 
 /** Figures of one moment. */
 export interface OutboxSample {
+  /** In any of the four figures that follow, as far as they are rows. */
   readonly pending: number;
+  /** Pending and due now; with tasks that are due in a ledger in the same database. */
+  readonly due: number;
+  /** Waits for its first moment: a later `eta`. The same of a ledger in the same database. */
+  readonly scheduled: number;
+  /** Failed before, and waits for the next attempt. The same of a ledger in the same database. */
+  readonly backoff: number;
+  /** Put off without a failure: an outage, or a limit. */
+  readonly deferred: number;
   readonly claimed: number;
   readonly sent: number;
   /** Rows in a format this version does not know: they wait for a newer relay. */
   readonly unsupported: number;
   readonly deadLetters: number;
-  /** Age of the oldest row that is due and still here; null: there is none. */
+  /**
+   * How long the oldest row that was ever due has been waiting since, whatever was tried meanwhile. Tasks that are due in a
+   * ledger in the same database are included. Null: there is none.
+   */
   readonly oldestPendingMs: number | null;
   /** Rows by queue, in any state; estimated where there are more than 100,000. */
   readonly queues: readonly { readonly queue: string; readonly rows: number }[];
   /** Tasks whose rows and dead letters failed most often, by the sum of their retries. */
   readonly topFailing: readonly Failing[];
 }
+
+/** The live backlog: what could go on at this moment. */
+export const queueDepthOf = ({ due, claimed }: Pick<OutboxSample, 'due' | 'claimed'>): number =>
+  due + claimed;
 
 export interface OutboxEntry {
   readonly row: string;

@@ -35,7 +35,7 @@ async function openRelay(context: Context): Promise<Relay> {
   const settings = config.relay;
   const openSpare = spareOutbox(context.outbox?.target ?? config.database);
   const deps = { broker, admission, receipts, runtime, settings, openSpare };
-  return new Relay({ outbox, reads, ...deps });
+  return new Relay({ outbox, reads, letters: stores.ledgerReads, ...deps });
 }
 
 /** The sources that relays and resurrectors ask about published tasks. */

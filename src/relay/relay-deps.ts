@@ -1,5 +1,6 @@
 import type { Admission } from '../admission/admission.ts';
 import type { Broker } from '../broker/broker.ts';
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore, RelayOutbox } from '../outbox/outbox-store.ts';
 import type { Jitter } from '../runtime/backoff.ts';
@@ -28,6 +29,8 @@ export interface RelayDeps {
   readonly openSpare?: (() => Promise<SpareLink<RelayOutbox>>) | null;
   /** Null: its figures are not taken. */
   readonly reads: Pick<OutboxReads, 'sample'> | null;
+  /** Counts the dead letters of workers, for the same figures. Left out: they are not known. */
+  readonly letters?: Pick<LedgerReads, 'countDead'>;
   readonly broker: Pick<Broker, 'publish' | 'hasQueues'>;
   /** Left out: nothing is limited. */
   readonly admission?: Admission;

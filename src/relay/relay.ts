@@ -31,6 +31,8 @@ export interface RelayStatus {
   readonly breaker: BreakerState;
   /** The newest figures of the outbox; null before the first. */
   readonly sample: OutboxSample | null;
+  /** Dead letters of workers; null: the ledger has not said. */
+  readonly workerLetters: number | null;
 }
 
 /** The result of one pass over the outbox. */
@@ -56,6 +58,7 @@ export class Relay {
   readonly #receipts: Receipts | null;
   #movedAt: number;
   #sample: OutboxSample | null = null;
+  #workerLetters: number | null = null;
   /** The last error of a silent destination, since it was last read. */
   #silent: string | null = null;
   #silentLoggedAt = -Infinity;
@@ -98,6 +101,7 @@ export class Relay {
       idleMs: this.#deps.runtime.clock.monotonic() - this.#movedAt,
       breaker: this.#breaker.state,
       sample: this.#sample,
+      workerLetters: this.#workerLetters,
     };
   }
 
@@ -339,6 +343,7 @@ export class Relay {
       const from = runtime.clock.monotonic();
       try {
         this.#sample = await reads.sample(0);
+        this.#workerLetters = await this.#countWorkerLetters();
         runtime.log.debug({ ...this.#sample }, 'outbox sampled');
       } catch (error) {
         runtime.log.warn({ error }, 'the outbox could not be sampled');
@@ -347,4 +352,15 @@ export class Relay {
       await sleep(runtime.clock, Math.max(settings.queueSnapshotRefreshMs, tookMs * 10), signal);
     }
   };
+
+  /** A ledger that is away must not take the figures of the outbox with it. */
+  async #countWorkerLetters(): Promise<number | null> {
+    const { letters, runtime } = this.#deps;
+    try {
+      return (await letters?.countDead()) ?? null;
+    } catch (error) {
+      runtime.log.warn({ error }, 'the dead letters of workers could not be counted');
+      return null;
+    }
+  }
 }

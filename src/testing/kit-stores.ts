@@ -51,7 +51,7 @@ export class KitStores {
     this.control = new MemoryControlStore(clock);
     const broker = ledgerBroker(ledger);
     const [outboxReads, ledgerReads] = [
-      new MemoryOutboxReads(outbox),
+      new MemoryOutboxReads(outbox, ledger),
       new MemoryLedgerReads(ledger),
     ];
     this.stores = {

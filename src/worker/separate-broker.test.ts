@@ -9,7 +9,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
 import { task } from '../task/define-task.ts';
 import { unchecked } from '../task/standard-schema.ts';
-import { noEvents } from '../telemetry/events.ts';
+import type { EventSink } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { HOUR, makeEnvelope } from '../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../testing/virtual-time.ts';
@@ -98,7 +98,11 @@ function setup(
       return Promise.resolve();
     };
   };
-  const runtime = { clock, random, faultPoint, log: silentLogger, emit: noEvents };
+  const duplicates: string[] = [];
+  const emit: EventSink = (name, event) => {
+    if (name === 'task:duplicate' && 'id' in event) duplicates.push(event.id);
+  };
+  const runtime = { clock, random, faultPoint, log: silentLogger, emit };
   const entered: string[] = [];
   let isLong = false;
   let finish: () => void = () => undefined;
@@ -175,6 +179,7 @@ function setup(
     queueing,
     calls,
     entered,
+    duplicates,
     publish,
     publishAll,
     comeBack,
@@ -190,6 +195,22 @@ function setup(
     end,
   };
 }
+
+describe('a second message of a task that is done', () => {
+  it('does not run, and is reported as a duplicate', async () => {
+    const { time, entered, duplicates, publishAll, stateOf, finish, end } = setup();
+    finish();
+    const message = makeEnvelope({ queue: 'q' });
+    await publishAll([message]);
+    await time.runUntil(10_000);
+    expect([stateOf(message.id), duplicates]).toEqual(['done', []]);
+    await publishAll([message]);
+    await time.runUntil(20_000);
+    expect(entered).toHaveLength(1);
+    expect(duplicates).toEqual([message.id]);
+    await end();
+  });
+});
 
 describe('a worker that cannot begin a message it has taken', () => {
   it('gives it back once, takes no other while the ledger is away, and goes on after that', async () => {

@@ -160,6 +160,43 @@ function sampling(current: Current): void {
     expect((await reads.sample(0)).oldestPendingMs).toBeGreaterThanOrEqual(HOUR);
   });
 
+  it('counts the age of the oldest row from its first moment, whatever was tried since', async () => {
+    const { reads, store } = current();
+    await publishAll(current());
+    const task = makeEnvelope();
+    await current().write([task]);
+    const first = await claimRow(current(), task);
+    await current().advance(25_000);
+    await store.defer(first.token, [first.row], MINUTE);
+    const deferred = await reads.sample(0);
+    expect(deferred.oldestPendingMs).toBeGreaterThanOrEqual(25_000);
+    await current().advance(HOUR);
+    await failRow(current(), task, { delayMs: 10 * HOUR });
+    const failed = await reads.sample(0);
+    expect(failed.oldestPendingMs).toBeGreaterThanOrEqual(HOUR + 25_000);
+    expect(failed.oldestPendingMs).toBeLessThan(HOUR + 10 * MINUTE);
+  });
+
+  it('counts due, scheduled, failed and deferred rows apart', async () => {
+    const { reads, store } = current();
+    await publishAll(current());
+    const before = await reads.sample(0);
+    const [failing, putOff, due] = [makeEnvelope(), makeEnvelope(), makeEnvelope()];
+    const scheduled = makeEnvelope({ etaMs: (await current().nowMs()) + 10_000 * HOUR });
+    await current().write([failing, putOff, due, scheduled]);
+    await failRow(current(), failing, { delayMs: HOUR });
+    const { token, row } = await claimRow(current(), putOff);
+    await store.defer(token, [row], HOUR);
+    const after = await reads.sample(0);
+    const grown = (figure: 'pending' | 'due' | 'scheduled' | 'backoff' | 'deferred'): number =>
+      after[figure] - before[figure];
+    expect(grown('pending')).toBe(4);
+    expect(grown('due')).toBe(1);
+    expect(grown('scheduled')).toBe(1);
+    expect(grown('backoff')).toBe(1);
+    expect(grown('deferred')).toBe(1);
+  });
+
   it('reports to the relay how long a row has been due, whatever was tried before', async () => {
     const { store } = current();
     await publishAll(current());

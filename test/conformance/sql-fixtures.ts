@@ -105,6 +105,8 @@ const noDispose = async (): Promise<void> => undefined;
 /** The fixtures of all suites on one database: tests use names of their own, so suites may share it. */
 export function sqlFixtures(db: () => PostgresDatabase): {
   outbox(movesIntoLedger: boolean): Promise<OutboxFixture & ResultFixture & OutboxReadsFixture>;
+  /** Without the tasks that other suites left waiting: the figures of an outbox include those of its database. */
+  outboxReads(): Promise<OutboxReadsFixture>;
   ledger(): Promise<LedgerReadsFixture>;
   keys(): Promise<IdempotencyFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
@@ -177,6 +179,10 @@ export function sqlFixtures(db: () => PostgresDatabase): {
         },
         dispose: noDispose,
       };
+    },
+    outboxReads: async () => {
+      await db().query(`delete from outlast_task where state in ('waiting', 'refused')`);
+      return sqlFixtures(db).outbox(false);
     },
     ledger: async () => ({
       ...(await sqlFixtures(db).outbox(true)),

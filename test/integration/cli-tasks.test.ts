@@ -232,8 +232,12 @@ describe('stats', () => {
     );
     expect(oldest).toBeGreaterThan(0);
     expect(stats).toEqual({
-      queue_depth: 1,
+      queue_depth: 2,
+      scheduled: 0,
+      backoff: 0,
+      deferred: 0,
       dlq_count: 1,
+      dlq: { outbox: 0, worker: 1 },
       left_behind: [],
       outbox: expect.objectContaining({ pending: 1, claimed: 0, sent: 0 }) as object,
       tasks: { waiting: 1, running: 0, done: 1, dead: 1, cancelled: 0, expired: 0, purged: 0 },

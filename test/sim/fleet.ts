@@ -40,6 +40,10 @@ const DRAIN_PATIENCE_MS = 15_000;
 const NO_FIGURES: RelayDeps['reads'] = {
   sample: async () => ({
     pending: 0,
+    due: 0,
+    scheduled: 0,
+    backoff: 0,
+    deferred: 0,
     claimed: 0,
     sent: 0,
     unsupported: 0,

@@ -161,4 +161,12 @@ select high.n * 256 + low.n from byte high cross join byte low`,
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
     ],
   },
+  {
+    version: 5, name: '0005-rows-that-came-back', breaking: false, inTransaction: true,
+    statements: [
+      `alter table outlast_outbox
+  drop key outlast_outbox_due,
+  add key outlast_outbox_due (state, available_at, id, schema_version, retries, queue, claims, deaths, created_at, eta)`,
+    ],
+  },
 ];

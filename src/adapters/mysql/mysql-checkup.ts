@@ -12,7 +12,7 @@ import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { checkSchema } from './migrate.ts';
 import type { MysqlDatabase } from './mysql-database.ts';
-import { readNumber } from './mysql-rows.ts';
+import { MysqlOutboxReads } from './mysql-outbox-reads.ts';
 import { SQL } from './sql.generated.ts';
 
 /** The privilege PROCESS is missing. */
@@ -78,14 +78,14 @@ export class MysqlCheckup implements Checkup {
 
   async #outbox(limits: CheckLimits): Promise<readonly Check[]> {
     const [row] = await this.#db.rows(SQL.doctorOutbox, [ROW_SCHEMA_VERSION, limits.maxOrphanMs]);
-    const [oldest] = await this.#db.rows(SQL.outboxOldest);
+    const { oldestPendingMs } = await new MysqlOutboxReads(this.#db).sample(0);
     const figures = {
       unsupported: Number(row?.['unsupported']),
       orphans: Number(row?.['orphans']),
       relays: Number(row?.['relays']),
       deadLetters: Number(row?.['dead']),
       parked: Number(row?.['parked']),
-      oldestPendingMs: readNumber(oldest?.['oldest_ms']),
+      oldestPendingMs,
     };
     return outboxChecks(figures, limits);
   }

@@ -40,22 +40,31 @@ export class MysqlOutboxReads implements OutboxReads {
 
   async sample(top: number): Promise<OutboxSample> {
     const rows = await this.#db.rows(SQL.outboxSample, [ROW_SCHEMA_VERSION]);
-    const [oldest] = await this.#db.rows(SQL.outboxOldest);
     const [letters] = await this.#db.rows(SQL.outboxLetterCount);
     const failing = top === 0 ? [] : await this.#db.rows(SQL.outboxFailing, [top]);
-    const countOf = (state: OutboxEntry['state']): number =>
-      Number(rows.find(row => row['state'] === state)?.['count'] ?? 0);
-    const counts = {
-      pending: countOf('pending'),
-      claimed: countOf('claimed'),
-      sent: countOf('sent'),
-    };
+    const rowOf = (state: OutboxEntry['state']): MysqlRow =>
+      rows.find(row => row['state'] === state) ?? {};
+    const countOf = (row: MysqlRow, column = 'count'): number => Number(row[column] ?? 0);
+    const [waiting, held, published] = [rowOf('pending'), rowOf('claimed'), rowOf('sent')];
+    const [pending, claimed, sent] = [countOf(waiting), countOf(held), countOf(published)];
+    const due = countOf(waiting, 'due');
+    const backoff = countOf(waiting, 'backoff');
+    const deferred = countOf(waiting, 'deferred');
+    // Below zero: the first moment of every row is still to come.
+    const ages = [waiting, held].flatMap(row => readNumber(row['oldest_ms']) ?? []);
+    const ripe = ages.filter(ageMs => ageMs >= 0);
     return {
-      ...counts,
+      pending,
+      due,
+      scheduled: pending - due - backoff - deferred,
+      backoff,
+      deferred,
+      claimed,
+      sent,
       unsupported: rows.reduce((sum, row) => sum + Number(row['unsupported']), 0),
       deadLetters: Number(letters?.['count']),
-      oldestPendingMs: readNumber(oldest?.['oldest_ms']),
-      queues: await this.#queues(counts.pending + counts.claimed + counts.sent),
+      oldestPendingMs: ripe.length === 0 ? null : Math.max(...ripe),
+      queues: await this.#queues(pending + claimed + sent),
       topFailing: failing.map(row => ({
         name: row['name'] as string,
         failures: Number(row['failures']),

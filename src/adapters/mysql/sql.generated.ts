@@ -49,7 +49,6 @@ export const SQL: {
   readonly outboxLettersOldest: Entry;
   readonly outboxList: Entry;
   readonly outboxNextDue: Entry;
-  readonly outboxOldest: Entry;
   readonly outboxQueuesSampled: Entry;
   readonly outboxQueues: Entry;
   readonly outboxRecent: Entry;
@@ -387,16 +386,6 @@ where o.state = 'pending' and o.schema_version <= ?
 order by o.available_at, o.id limit 1`,
     order: [0, 1],
   },
-  outboxOldest: {
-    text: `select timestampdiff(microsecond, min(first.available_at), utc_timestamp(6)) div 1000 as oldest_ms from (
-  (select available_at from outlast_outbox force index (outlast_outbox_due)
-    where state = 'pending' and available_at <= utc_timestamp(6) order by available_at limit 1)
-  union all
-  (select available_at from outlast_outbox force index (outlast_outbox_due)
-    where state = 'claimed' order by available_at limit 1)
-) first`,
-    order: [],
-  },
   outboxQueuesSampled: {
     text: `select s.queue, round(count(*) * ? / (2 * ?)) as count from (
   (select queue from outlast_outbox force index (outlast_outbox_due) order by state, available_at, id limit ?)
@@ -417,7 +406,10 @@ from outlast_outbox o order by o.id desc limit ?`,
     order: [0, 1],
   },
   outboxSample: {
-    text: `select state, count(*) as count, sum(schema_version > ?) as unsupported
+    text: `select state, count(*) as count, sum(schema_version > ?) as unsupported, sum(available_at <= utc_timestamp(6)) as due,
+  sum(available_at > utc_timestamp(6) and (claims > 0 or deaths > 0) and retries > 0) as backoff,
+  sum(available_at > utc_timestamp(6) and (claims > 0 or deaths > 0) and retries = 0) as deferred,
+  timestampdiff(microsecond, min(greatest(created_at, coalesce(eta, created_at))), utc_timestamp(6)) div 1000 as oldest_ms
 from outlast_outbox force index (outlast_outbox_due) group by state`,
     order: [0],
   },

@@ -456,4 +456,10 @@ $$`,
       `create index outlast_never_sent_keep_until on outlast_never_sent (keep_until)`,
     ],
   },
+  {
+    version: 5, name: '0005-rows-that-came-back', breaking: false, inTransaction: false,
+    statements: [
+      `create index concurrently outlast_outbox_again on outlast_outbox (created_at) where state = 'pending' and (claims > 0 or deaths > 0)`,
+    ],
+  },
 ];

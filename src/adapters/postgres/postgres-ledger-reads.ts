@@ -53,6 +53,10 @@ export class PostgresLedgerReads implements LedgerReads {
     return letterPage(await this.#db.query(text, letterParams(page)), page.limit, readSummary);
   }
 
+  async countDead(): Promise<number> {
+    return Number((await this.#db.query(SQL.ledgerDead))[0]?.['dead']);
+  }
+
   async showDead(id: string): Promise<DeadLetterDetails | null> {
     const row = (await this.#db.query(SQL.ledgerLetter, [id]))[0];
     if (!row) return null;

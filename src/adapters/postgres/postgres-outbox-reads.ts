@@ -31,15 +31,23 @@ export class PostgresOutboxReads implements OutboxReads {
 
   async sample(top: number): Promise<OutboxSample> {
     const row = (await this.#db.query(SQL.outboxSample, [ROW_SCHEMA_VERSION]))[0] ?? {};
-    const [pending, claimed, sent] = ['pending', 'claimed', 'sent'].map(name => Number(row[name]));
-    const counts = { pending: pending ?? 0, claimed: claimed ?? 0, sent: sent ?? 0 };
+    const count = (name: string): number => Number(row[name]);
+    const [pending, claimed, sent] = [count('pending'), count('claimed'), count('sent')];
+    const laterRows = pending - count('due') - count('backoff') - count('deferred');
+    const laterTasks = count('tasks_later') - count('tasks_backoff');
     const failing = top === 0 ? [] : await this.#db.query(SQL.outboxFailing, [top]);
     return {
-      ...counts,
-      unsupported: Number(row['unsupported']),
-      deadLetters: Number(row['dead']),
+      pending,
+      due: count('due') + count('tasks_due'),
+      scheduled: laterRows + laterTasks,
+      backoff: count('backoff') + count('tasks_backoff'),
+      deferred: count('deferred'),
+      claimed,
+      sent,
+      unsupported: count('unsupported'),
+      deadLetters: count('dead'),
       oldestPendingMs: readNumber(row['oldest_ms']),
-      queues: await this.#queues(counts.pending + counts.claimed + counts.sent),
+      queues: await this.#queues(pending + claimed + sent),
       topFailing: failing.map(readFailing),
     };
   }

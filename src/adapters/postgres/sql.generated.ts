@@ -97,6 +97,7 @@ export const SQL: {
   readonly idempotencyRenew: Entry;
   readonly idempotencyReview: Entry;
   readonly isolateTask: Entry;
+  readonly ledgerDead: Entry;
   readonly ledgerEnded: Entry;
   readonly ledgerFailing: Entry;
   readonly ledgerInspect: Entry;
@@ -873,10 +874,7 @@ where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed' re
     ))::text as orphans,
   (select count(*) from outlast_relay where lease_until >= clock_timestamp())::text as relays,
   (select count(*) from outlast_dead_letter)::text as dead,
-  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked,
-  (extract(epoch from clock_timestamp() - least(
-    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
-    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked`,
   doctorQueues: `select t.queue, count(*)::text as waiting, exists (select 1 from outlast_queue p where p.name = t.queue) as paused
 from outlast_task t
 where t.state = 'waiting' and t.due < clock_timestamp() - $1::bigint * interval '1 millisecond'
@@ -1208,6 +1206,7 @@ returning k.key, k.task_id, k.epoch::text as epoch, k.run,
   version = least(t.version, 2147483646) + 1
 where t.id = $1 and t.state in ('waiting', 'refused')
 returning t.id, t.name, t.queue`,
+  ledgerDead: `select count(*)::text as dead from outlast_task where state = 'dead'`,
   ledgerEnded: `with withdrawn as materialized (
   select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,
     count(*) filter (where ending = 'cancelled') as cancelled
@@ -1437,15 +1436,53 @@ from outlast_outbox tablesample system ($1::float8) group by queue order by queu
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
 from outlast_outbox o order by o.id desc limit $2`,
-  outboxSample: `select
+  outboxSample: `with again as materialized (
+  select count(*) filter (where available_at > statement_timestamp() and retries > 0) as backoff,
+    count(*) filter (where available_at > statement_timestamp() and retries = 0) as deferred,
+    min(greatest(created_at, eta)) as since
+  from outlast_outbox where state = 'pending' and (claims > 0 or deaths > 0)
+), head as materialized (
+  select queue, priority, count(*) as total, count(*) filter (where due <= statement_timestamp()) as ready, min(due) as first
+  from outlast_task where state = 'waiting' and not suspect group by queue, priority
+), suspect as materialized (
+  select count(*) as total, count(*) filter (where due <= statement_timestamp()) as ready, min(due) as first
+  from outlast_task where state = 'waiting' and suspect
+), refused as materialized (
+  select count(*) as total, count(*) filter (where due <= statement_timestamp()) as ready, min(due) as first
+  from outlast_task where state = 'refused'
+), task as (
+  select sum(total) as total, sum(ready) as ready
+  from (select total, ready from head union all select total, ready from suspect union all select total, ready from refused) t
+), since as (
+  select min(available_at) as at from outlast_outbox where state = 'pending' and available_at <= statement_timestamp()
+  union all
+  select since from again
+  union all
+  select min(greatest(created_at, eta)) from outlast_outbox where state = 'claimed'
+  union all
+  select (
+    select min(case when t.epoch = 0 then greatest(t.created_at, t.eta) else t.due end) from outlast_task t
+    where t.state = 'waiting' and not t.suspect and t.queue = h.queue and t.priority = h.priority and t.due = h.first)
+  from head h where h.ready > 0
+  union all
+  select first from suspect
+  union all
+  select first from refused
+)
+select
   (select count(*) from outlast_outbox where state = 'pending')::text as pending,
+  (select count(*) from outlast_outbox where state = 'pending' and available_at <= statement_timestamp())::text as due,
+  (select backoff from again)::text as backoff,
+  (select deferred from again)::text as deferred,
   (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
   (select count(*) from outlast_outbox where state = 'sent')::text as sent,
   (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,
   (select count(*) from outlast_dead_letter)::text as dead,
-  (extract(epoch from clock_timestamp() - least(
-    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
-    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms`,
+  (select coalesce(ready, 0) from task)::text as tasks_due,
+  (select coalesce(total - ready, 0) from task)::text as tasks_later,
+  (select count(*) from outlast_task where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
+    and state = 'waiting' and due > statement_timestamp())::text as tasks_backoff,
+  (extract(epoch from clock_timestamp() - (select min(at) from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms`,
   park: `with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, refuser, place)

@@ -93,6 +93,10 @@ export class RedisLedgerReads implements LedgerReads {
     return found;
   }
 
+  async countDead(): Promise<number> {
+    return (await this.sample(0)).tasks.dead;
+  }
+
   async showDead(id: string): Promise<DeadLetterDetails | null> {
     const found = await this.#find(id);
     if (found?.record.state !== 'dead') return null;

@@ -21,6 +21,9 @@ export const addStats: AddCommand = (program, output) => {
       output.line(
         `outbox   pending ${outbox.pending}  claimed ${outbox.claimed}  oldest ${stats.oldestPendingSeconds === null ? '-' : `${stats.oldestPendingSeconds.toFixed(1)} s`}`,
       );
+      output.line(
+        `backlog  due ${stats.queueDepth}  scheduled ${stats.scheduled}  backoff ${stats.backoff}  deferred ${stats.deferred}`,
+      );
       if (outbox.unsupported > 0)
         output.line(
           `         ${outbox.unsupported} in a format of a newer version: upgrade a relay`,
@@ -30,7 +33,9 @@ export const addStats: AddCommand = (program, output) => {
           .map(([state, count]) => `${state} ${count}`)
           .join('  ')}`,
       );
-      output.line(`dead     ${stats.dlqCount}   workers ${stats.workers}`);
+      output.line(
+        `dead     ${stats.dlqCount} (outbox ${stats.dlq.outbox}, worker ${stats.dlq.worker})   workers ${stats.workers}`,
+      );
       const { open, oldestSeconds, oldest } = stats.chords;
       if (open > 0) output.line(`chords   open ${open}  oldest ${oldestSeconds?.toFixed(1)} s`);
       if (oldest.length > 0)

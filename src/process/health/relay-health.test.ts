@@ -23,7 +23,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true, force: true });
 });
 
-const healthy: RelayStatus = { idleMs: 100, breaker: 'closed', sample: null };
+const healthy: RelayStatus = { idleMs: 100, breaker: 'closed', sample: null, workerLetters: null };
 const NONE = {
   livenessFile: null,
   healthPort: null,
@@ -82,7 +82,11 @@ describe('the health port', () => {
         idleMs: 20_001,
         breaker: 'open',
         sample: {
-          pending: 3,
+          pending: 9,
+          due: 3,
+          scheduled: 1,
+          backoff: 2,
+          deferred: 3,
           claimed: 2,
           sent: 0,
           unsupported: 1,
@@ -91,11 +95,22 @@ describe('the health port', () => {
           queues: [],
           topFailing: [],
         },
+        workerLetters: 6,
       };
       const ill = await get('/health');
       expect([ill.status, await ill.json()]).toMatchObject([
         503,
-        { alive: false, queue_depth: 5, dlq_count: 4, oldest_pending_seconds: 1.5, unsupported: 1 },
+        {
+          alive: false,
+          queue_depth: 5,
+          scheduled: 1,
+          backoff: 2,
+          deferred: 3,
+          dlq_count: 10,
+          dlq: { outbox: 4, worker: 6 },
+          oldest_pending_seconds: 1.5,
+          unsupported: 1,
+        },
       ]);
       expect((await get('/')).status).toBe(404);
     });

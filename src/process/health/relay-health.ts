@@ -1,3 +1,4 @@
+import { queueDepthOf } from '../../outbox/outbox-reads.ts';
 import type { Relay } from '../../relay/relay.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Health } from './health-server.ts';
@@ -22,7 +23,8 @@ export async function withHealth<T>(
 }
 
 function healthOf({ status }: Pick<Relay, 'status'>, stallMs: number): Health {
-  const { idleMs, breaker, sample } = status;
+  const { idleMs, breaker, sample, workerLetters } = status;
+  const letters = sample?.deadLetters ?? null;
   const oldestMs = sample?.oldestPendingMs ?? null;
   return {
     alive: idleMs < stallMs,
@@ -30,8 +32,12 @@ function healthOf({ status }: Pick<Relay, 'status'>, stallMs: number): Health {
     details: {
       idle_seconds: Math.round(idleMs) / 1_000,
       breaker,
-      queue_depth: sample === null ? null : sample.pending + sample.claimed,
-      dlq_count: sample?.deadLetters ?? null,
+      queue_depth: sample === null ? null : queueDepthOf(sample),
+      scheduled: sample?.scheduled ?? null,
+      backoff: sample?.backoff ?? null,
+      deferred: sample?.deferred ?? null,
+      dlq_count: letters === null || workerLetters === null ? null : letters + workerLetters,
+      dlq: { outbox: letters, worker: workerLetters },
       oldest_pending_seconds: oldestMs === null ? null : oldestMs / 1_000,
       unsupported: sample?.unsupported ?? null,
     },

@@ -51,6 +51,10 @@ export class MemoryLedgerReads implements LedgerReads {
     return pageOf(this.#dead(), page);
   }
 
+  async countDead(): Promise<number> {
+    return this.#dead().length;
+  }
+
   async showDead(id: string): Promise<DeadLetterDetails | null> {
     return this.#dead().find(letter => letter.id === id) ?? null;
   }

@@ -15,34 +15,37 @@ import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { toBytes } from '../../task/json.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { pageOf } from './memory-letters.ts';
-import type { OutboxRecord } from './memory-outbox-guards.ts';
+import type { MemoryLedger } from './memory-ledger.ts';
+import { firstDueMs, type OutboxRecord } from './memory-outbox-guards.ts';
 import type { MemoryOutboxStore } from './memory-outbox-store.ts';
+import type { TaskRecord } from './memory-record.ts';
 
 export const iso = (ms: number): string => new Date(ms).toISOString();
 
 /** The read side of the outbox in RAM, for operators. */
 export class MemoryOutboxReads implements OutboxReads {
   readonly #store: MemoryOutboxStore;
+  readonly #ledger: Pick<MemoryLedger, 'state'> | null;
 
-  constructor(store: MemoryOutboxStore) {
+  /** `ledger`: one in the same database, so that its waiting tasks are counted. */
+  constructor(store: MemoryOutboxStore, ledger: Pick<MemoryLedger, 'state'> | null = null) {
     this.#store = store;
+    this.#ledger = ledger;
   }
 
   async sample(top: number): Promise<OutboxSample> {
     const rows = this.#rows();
     const { nowMs, deadLetters } = this.#store;
-    const due = rows.map(row => row.availableMs).filter(atMs => atMs <= nowMs);
     const queues = new Map<string, number>();
     for (const { envelope } of rows) {
       queues.set(envelope.queue, (queues.get(envelope.queue) ?? 0) + 1);
     }
     return {
-      pending: rows.filter(row => row.state === 'pending').length,
+      ...backlogOf(rows, this.#waiting(), nowMs),
       claimed: rows.filter(row => row.state === 'claimed').length,
       sent: rows.filter(row => row.state === 'sent').length,
       unsupported: rows.filter(row => row.rowVersion > ROW_SCHEMA_VERSION).length,
       deadLetters: deadLetters.size,
-      oldestPendingMs: due.length === 0 ? null : nowMs - Math.min(...due),
       queues: [...queues]
         .map(([queue, count]) => ({ queue, rows: count }))
         .sort((a, b) => (a.queue < b.queue ? -1 : 1)),
@@ -80,10 +83,49 @@ export class MemoryOutboxReads implements OutboxReads {
     return record === undefined ? null : letterOf([id, record]);
   }
 
+  #waiting(): TaskRecord[] {
+    const records = [...(this.#ledger?.state.records.values() ?? [])];
+    return records.filter(({ state }) => state === 'waiting');
+  }
+
   #rows(): OutboxRecord[] {
     return [...this.#store.rows.values()].sort((a, b) => a.row - b.row);
   }
 }
+
+type Backlog = Pick<
+  OutboxSample,
+  'pending' | 'due' | 'scheduled' | 'backoff' | 'deferred' | 'oldestPendingMs'
+>;
+
+function backlogOf(
+  rows: readonly OutboxRecord[],
+  tasks: readonly TaskRecord[],
+  nowMs: number,
+): Backlog {
+  const pending = rows.filter(row => row.state === 'pending');
+  const later = pending.filter(row => row.availableMs > nowMs);
+  const back = later.filter(row => row.claims > 0 || row.version > 0);
+  const backoff = back.filter(row => row.retries > 0).length;
+  const dueTasks = tasks.filter(task => task.dueMs <= nowMs);
+  const laterTasks = tasks.filter(task => task.dueMs > nowMs);
+  const triedTasks = laterTasks.filter(task => task.failures + task.crashes > 0).length;
+  const since = [
+    ...rows.filter(row => row.state !== 'sent').map(firstDueMs),
+    ...dueTasks.map(taskSinceMs),
+  ].filter(atMs => atMs <= nowMs);
+  return {
+    pending: pending.length,
+    due: pending.length - later.length + dueTasks.length,
+    scheduled: later.length - back.length + laterTasks.length - triedTasks,
+    backoff: backoff + triedTasks,
+    deferred: back.length - backoff,
+    oldestPendingMs: since.length === 0 ? null : nowMs - Math.min(...since),
+  };
+}
+
+const taskSinceMs = ({ epoch, createdMs, dueMs, envelope }: TaskRecord): number =>
+  epoch === 0 ? Math.max(createdMs, envelope?.etaMs ?? 0) : dueMs;
 
 /** Sums by name, the greatest first. */
 export function mostFailing(failures: readonly Failing[], top: number): readonly Failing[] {

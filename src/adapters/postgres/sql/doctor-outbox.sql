@@ -9,7 +9,4 @@ select
     ))::text as orphans,
   (select count(*) from outlast_relay where lease_until >= clock_timestamp())::text as relays,
   (select count(*) from outlast_dead_letter)::text as dead,
-  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked,
-  (extract(epoch from clock_timestamp() - least(
-    (select min(available_at) from outlast_outbox where state = 'pending' and available_at <= clock_timestamp()),
-    (select min(available_at) from outlast_outbox where state = 'claimed'))) * 1000)::bigint::text as oldest_ms
+  (select count(distinct ordering_key) from outlast_dead_letter where parks_key and ordering_key is not null)::text as parked
