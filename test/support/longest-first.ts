@@ -12,7 +12,6 @@ const LONG: readonly string[] = [
   'interop/celery-canvas.test.ts',
   'integration/plans.test.ts',
   'integration/dev-page.test.ts',
-  'integration/figures.test.ts',
   'chaos/separate-door.test.ts',
   'integration/tiers.test.ts',
   'chaos/fault-points.test.ts',
