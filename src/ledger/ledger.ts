@@ -64,7 +64,10 @@ export interface WorkerLedger {
    * tasks, or wait `delayMs` if there is something to wait for.
    */
   release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
-  /** What these tasks waited for is there: the waiting ones become due now, others stay as they are. Polling works without it. */
+  /**
+   * What these tasks waited for is there: the waiting ones become due, before all tasks that were sent later. Also those whose
+   * own delay is over. Others stay as they are. Polling works without it.
+   */
   wake(ids: readonly string[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;

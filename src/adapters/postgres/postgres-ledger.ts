@@ -162,7 +162,8 @@ export class PostgresLedger implements Ledger {
   }
 
   async wake(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#db.query(SQL.wake, [ids]);
+    if (ids.length === 0) return;
+    this.#beginning.lookBackFor(await this.#db.query(SQL.wake, [ids]));
   }
 
   /** Every step of a run names the same three things first, and answers with one status per run. */
