@@ -85,10 +85,11 @@ export class PostgresLedger implements Ledger {
     return await this.#beginning.begin(request);
   }
 
-  async renew(worker: string): Promise<RenewReply> {
-    const rows = await this.#db.query(SQL.renew, [worker]);
+  async renew(worker: string, listsRuns: boolean = true): Promise<RenewReply> {
+    const rows = await this.#db.query(SQL.renew, [worker, listsRuns]);
     if (rows.length === 0) return { status: 'closed' };
-    return { status: 'open', runs: rows.filter(row => row['id'] !== null).map(readRun) };
+    const runs = listsRuns ? rows.filter(row => row['id'] !== null).map(readRun) : null;
+    return { status: 'open', runs };
   }
 
   async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {

@@ -1747,7 +1747,7 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
   where id = $1 and state = 'open' returning id
 )
 select t.id, t.epoch::text as epoch, t.run
-from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
+from beat left join outlast_task t on $2::boolean and t.owner = beat.id and t.state = 'running'`,
   reviveDeadLetter: `with letter as materialized (
   select * from outlast_dead_letter
   where task_id = $1 and version = $2 and (expires_at is null or expires_at > clock_timestamp()) for update
