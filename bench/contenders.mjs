@@ -143,6 +143,13 @@ export const VARIANTS = {
       store: 'redis',
       keepResult: false,
     }),
+  'PostgreSQL, no results': () =>
+    outlastOn('Outlast, PostgreSQL, no results', {
+      database: 'bench_worker_postgres_untold',
+      queue: 'bench_postgres_untold',
+      store: 'postgres',
+      keepResult: false,
+    }),
 };
 
 /**

@@ -13,6 +13,7 @@ export const FIGURES = {
   poison: { servers: ['postgres', 'rabbitmq'] },
   backlog: { servers: ['postgres', 'rabbitmq'] },
   worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
+  'one-postgres': { servers: ['postgres'] },
   dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },
   recovery: { servers: ['postgres', 'rabbitmq', 'redis'] },
   'celery-recovery': { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },

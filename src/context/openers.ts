@@ -116,7 +116,7 @@ export async function openHeartbeatLink(
     const options = { embedded: 'join', poolSize: 1, queryTimeoutMs } as const;
     const database = await openDatabase(target.database, options);
     const { ledger } = ledgerIn(database);
-    return { renew: name => ledger.renew(name), close: () => database.close() };
+    return { renew: (name, lists) => ledger.renew(name, lists), close: () => database.close() };
   }
   // Beats compare no generation: an incarnation that is not there says it all.
   const opened = await openLedger({ ...target.ledger, generations: null, beside: null });

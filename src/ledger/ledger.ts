@@ -47,8 +47,11 @@ export interface WorkerLedger {
   open(worker: WorkerOpening): Promise<void>;
   /** Hands out tasks: of the messages given, and up to `limit` that are waiting and due. */
   begin(request: BeginRequest): Promise<BeginReply>;
-  /** Extends the one deadline of a whole process, and returns what the store believes it runs. */
-  renew(worker: string): Promise<RenewReply>;
+  /**
+   * Extends the one deadline of a whole process, and returns what the store believes it runs. A store for which this list may
+   * be slow leaves it out if `listsRuns` is false.
+   */
+  renew(worker: string, listsRuns?: boolean): Promise<RenewReply>;
   /** Stores progress; `seq` must grow within a run, so progress never moves backwards. */
   checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus>;
   /**
@@ -64,7 +67,10 @@ export interface WorkerLedger {
    * tasks, or wait `delayMs` if there is something to wait for.
    */
   release(items: readonly ReleaseItem[]): Promise<readonly StepStatus[]>;
-  /** What these tasks waited for is there: the waiting ones become due now, others stay as they are. Polling works without it. */
+  /**
+   * What these tasks waited for is there: the waiting ones become due, before all tasks that were sent later. Also those whose
+   * own delay is over. Others stay as they are. Polling works without it.
+   */
   wake(ids: readonly string[]): Promise<void>;
   /** Ends runs, and messages that can never run, as dead letters. */
   bury(items: readonly BuryItem[]): Promise<readonly StepStatus[]>;
@@ -234,7 +240,8 @@ export interface TaskRef {
 
 export type RenewReply =
   | { readonly status: 'closed' }
-  | { readonly status: 'open'; readonly runs: readonly RunRef[] };
+  /** Null: what it runs was not asked. */
+  | { readonly status: 'open'; readonly runs: readonly RunRef[] | null };
 
 /**
  * `ok`: done now, or the same step of the same run did it before, under whatever epoch. `stale`: another run owns the

@@ -347,7 +347,7 @@ export class Worker {
     this.#incarnation.state = 'open';
     this.#lease.noteBeat();
     this.#runs.compare(beat.reply.runs, beat.sentAt, this.#deps.runtime.clock.monotonic());
-    for (const ref of this.#runs.unknownAmong(beat.reply.runs))
+    for (const ref of this.#runs.unknownAmong(beat.reply.runs ?? []))
       if (!this.#asked.has(ref.run)) void this.#incarnation.runDeps.settler.release.settle(ref);
     this.#wake.hint();
   }

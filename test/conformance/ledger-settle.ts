@@ -270,6 +270,30 @@ function givingBack(driver: () => LedgerDriver): void {
     await driver().ledger.wake([]);
   });
 
+  it('wakes a task in its position: before those that were sent after it', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().release(task, HOUR);
+    await driver().fixture.advance(MINUTE);
+    const later = makeEnvelope({ queue: envelope.queue });
+    await driver().put(later);
+    await driver().fixture.advance(MINUTE);
+    await driver().ledger.wake([envelope.id]);
+    const { begun } = await driver().begin(worker, { queues: [envelope.queue], limit: 2 });
+    expect(ids(begun)).toEqual([envelope.id, later.id]);
+  });
+
+  it('puts a task back into its position that has waited in vain', async () => {
+    const { worker, envelope, task } = await driver().running();
+    await driver().release(task, 2 * MINUTE);
+    await driver().fixture.advance(MINUTE);
+    const later = makeEnvelope({ queue: envelope.queue });
+    await driver().put(later);
+    await driver().fixture.advance(2 * MINUTE);
+    await driver().ledger.wake([envelope.id]);
+    const { begun } = await driver().begin(worker, { queues: [envelope.queue], limit: 2 });
+    expect(ids(begun)).toEqual([envelope.id, later.id]);
+  });
+
   it('does not wake running or ended tasks, and does not move due ones', async () => {
     const { worker, envelope, task } = await driver().running();
     const [done, dead] = [await driver().done(), await driver().dead()];

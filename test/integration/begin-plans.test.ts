@@ -85,12 +85,12 @@ interface Plan {
 }
 
 /** The plan of a look with these parameters; it is rolled back. */
-async function planOf(values: readonly unknown[]): Promise<Plan> {
+async function planOf(values: readonly unknown[], text: string = SQL.beginDue): Promise<Plan> {
   const client = await database.pool.connect();
   try {
     await client.query('begin');
     const { rows } = await client.query<{ 'QUERY PLAN': { Plan: Plan }[] }>(
-      `explain (analyze, buffers, format json) ${SQL.beginDue}`,
+      `explain (analyze, buffers, format json) ${text}`,
       [...values],
     );
     return rows[0]?.['QUERY PLAN'][0]?.Plan as Plan;
@@ -174,6 +174,28 @@ describe('a foreign transaction that stays open', () => {
         ),
       );
       expect(fromTheFloor * 3).toBeLessThan(fromTheBeginning);
+    } finally {
+      await foreign.query('rollback');
+      foreign.release();
+    }
+  });
+
+  it('does not make a beat slower that need not list what is running', async () => {
+    const foreign = await database.pool.connect();
+    const { ledger, begin, commit } = await openLedger('beats', ['beats']);
+    try {
+      await foreign.query('begin isolation level repeatable read');
+      await foreign.query('select count(*) from outlast_task');
+      await plant({ queue: 'beats', count: 5_000 });
+      for (let round = 0; round < 10; round++) await commit(await begin(500));
+      const pages = async (listsRuns: boolean): Promise<number> =>
+        pagesOf(await planOf(['beats', listsRuns], SQL.renew));
+      const [beat, list] = [await pages(false), await pages(true)];
+      expect(beat * 10).toBeLessThan(list);
+      await plant({ queue: 'beats', count: 1 });
+      const [task] = await begin(1);
+      expect(await ledger.renew('beats', false)).toEqual({ status: 'open', runs: null });
+      expect(await ledger.renew('beats')).toMatchObject({ runs: [{ id: task?.id }] });
     } finally {
       await foreign.query('rollback');
       foreign.release();

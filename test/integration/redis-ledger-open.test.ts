@@ -119,7 +119,7 @@ describe('several processes on a cluster', () => {
     const { begun } = await main.begin(worker, { messages: tasks });
     const reply = await heartbeat.ledger.renew(worker);
     if (reply.status !== 'open') throw new Error('closed');
-    expect(ids(reply.runs).sort()).toEqual(ids(tasks).sort());
+    expect(ids(reply.runs ?? []).sort()).toEqual(ids(tasks).sort());
     const [first, ...rest] = begun;
     if (first === undefined) throw new Error('nothing was begun');
     expect(await heartbeat.release(first)).toBe('ok');

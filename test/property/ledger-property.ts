@@ -318,7 +318,7 @@ class Pair {
     const reply = await this.#driver.ledger.renew(worker);
     const sorted = (runs: readonly RunRef[]): string[] =>
       runs.map(({ id, epoch, run }) => `${id}@${epoch}/${run}`).sort();
-    expect(reply.status === 'open' ? sorted(reply.runs) : null).toEqual(
+    expect(reply.status === 'open' ? sorted(reply.runs ?? []) : null).toEqual(
       sorted(this.#model.runningUnder(worker)),
     );
   }

@@ -31,7 +31,7 @@ export function remoteLedger(
   return {
     open: opening => call(() => ledger.open(opening)),
     begin: request => call(() => begin(request)),
-    renew: worker => call(() => ledger.renew(worker)),
+    renew: (worker, listsRuns) => call(() => ledger.renew(worker, listsRuns)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
     lift: (run, above) => call(() => ledger.lift(run, above)),
     commit: items => call(() => ledger.commit(items)),

@@ -22,6 +22,8 @@ export interface DueTask {
 export class DueFloors {
   readonly #monotonic: () => number;
   readonly #floors = new Map<string, number>();
+  /** Counts what came back: a look that began before must not raise the floors above it. */
+  #returns = 0;
   #fullAt = -Infinity;
   #fullTookMs = 0;
 
@@ -35,11 +37,12 @@ export class DueFloors {
     look: (floors: readonly (number | null)[]) => Promise<R>,
     found: (reply: R) => readonly DueTask[],
   ): Promise<R> {
+    const returns = this.#returns;
     if (this.#floors.size > 0 && !this.#isFullDue()) {
       const reply = await look(this.#floorsOf(queues));
       const tasks = found(reply);
       if (tasks.length > 0) {
-        this.#note(tasks);
+        this.#note(tasks, returns);
         return reply;
       }
     }
@@ -47,13 +50,25 @@ export class DueFloors {
     const reply = await look(queues.flatMap(() => NO_FLOORS));
     this.#fullAt = this.#monotonic();
     this.#fullTookMs = this.#fullAt - from;
-    this.#note(found(reply));
+    this.#note(found(reply), returns);
     return reply;
   }
 
   /** There may be tasks before the floors: the next look is from the beginning. */
   reset(): void {
+    this.#returns += 1;
     this.#floors.clear();
+  }
+
+  /** These tasks wait again, perhaps before the floors: the next look begins with them. */
+  lower(tasks: readonly DueTask[]): void {
+    if (tasks.length > 0) this.#returns += 1;
+    for (const { queue, priority, dueMs } of tasks) {
+      const key = `${priority} ${queue}`;
+      // The time is rounded.
+      const floorMs = dueMs - 1;
+      if (floorMs < (this.#floors.get(key) ?? -Infinity)) this.#floors.set(key, floorMs);
+    }
   }
 
   #isFullDue(): boolean {
@@ -67,7 +82,8 @@ export class DueFloors {
     );
   }
 
-  #note(tasks: readonly DueTask[]): void {
+  #note(tasks: readonly DueTask[], returns: number): void {
+    if (returns !== this.#returns) return;
     for (const { queue, priority, dueMs } of tasks) {
       const floorMs = dueMs - OVERLAP_MS;
       const key = `${priority} ${queue}`;

@@ -50,6 +50,11 @@ export class PostgresBegin {
     this.#floors.reset();
   }
 
+  /** These tasks are due again since then. */
+  lookBackFor(woken: readonly SqlRow[]): void {
+    this.#floors.lower(woken.map(readDue));
+  }
+
   async #begin(request: BeginRequest): Promise<BeginReply | BeginRefusal> {
     const ofMessages = await this.#beginAllMessages(request);
     if ('status' in ofMessages) return ofMessages;

@@ -85,10 +85,11 @@ export class PostgresLedger implements Ledger {
     return await this.#beginning.begin(request);
   }
 
-  async renew(worker: string): Promise<RenewReply> {
-    const rows = await this.#db.query(SQL.renew, [worker]);
+  async renew(worker: string, listsRuns: boolean = true): Promise<RenewReply> {
+    const rows = await this.#db.query(SQL.renew, [worker, listsRuns]);
     if (rows.length === 0) return { status: 'closed' };
-    return { status: 'open', runs: rows.filter(row => row['id'] !== null).map(readRun) };
+    const runs = listsRuns ? rows.filter(row => row['id'] !== null).map(readRun) : null;
+    return { status: 'open', runs };
   }
 
   async checkpoint(run: RunRef, seq: number, data: Uint8Array): Promise<StepStatus> {
@@ -162,7 +163,8 @@ export class PostgresLedger implements Ledger {
   }
 
   async wake(ids: readonly string[]): Promise<void> {
-    if (ids.length > 0) await this.#db.query(SQL.wake, [ids]);
+    if (ids.length === 0) return;
+    this.#beginning.lookBackFor(await this.#db.query(SQL.wake, [ids]));
   }
 
   /** Every step of a run names the same three things first, and answers with one status per run. */

@@ -1747,7 +1747,7 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
   where id = $1 and state = 'open' returning id
 )
 select t.id, t.epoch::text as epoch, t.run
-from beat left join outlast_task t on t.owner = beat.id and t.state = 'running'`,
+from beat left join outlast_task t on $2::boolean and t.owner = beat.id and t.state = 'running'`,
   reviveDeadLetter: `with letter as materialized (
   select * from outlast_dead_letter
   where task_id = $1 and version = $2 and (expires_at is null or expires_at > clock_timestamp()) for update
@@ -1901,12 +1901,14 @@ set state = 'pending', claim_token = null, claimed_by = null, claimed_until = nu
 where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed'`,
   wake: `with sleeping as (
   select id from outlast_task
-  where id = any($1::text[]) and state in ('waiting', 'refused') and due > clock_timestamp()
+  where id = any($1::text[]) and state in ('waiting', 'refused') and due > least(clock_timestamp(), greatest(created_at, eta))
   order by id for update
 ), woken as (
-  update outlast_task t set due = clock_timestamp() from sleeping s where t.id = s.id returning t.id
-)
-select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w`,
+  update outlast_task t set due = least(clock_timestamp(), greatest(t.created_at, t.eta)) from sleeping s where t.id = s.id
+  returning t.queue, t.priority, t.due
+), note as (select pg_notify('outlast_task', '') from (select 1 from woken limit 1) w)
+select w.queue, w.priority, (extract(epoch from w.due) * 1000)::bigint::text as due_ms, (select count(*) from note)::text as notified
+from woken w`,
   withdrawLook: `select o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
   o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,

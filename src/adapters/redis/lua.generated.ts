@@ -7711,7 +7711,7 @@ flush()
 return told`,
   },
   ledgerWake: {
-    sha: '19386385eb8095e6f710f8c185af02e0551e0a3b',
+    sha: '6f04052a8cca6065a29ff1c2f8d50d8ae72d7f0e',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -7961,11 +7961,14 @@ local woken = 0
 read(ids)
 for _, id in ipairs(ids) do
   local record = records[id]
-  if record and record[STATE] == 'w' and record[DUE] > now_ms then
-    leave(id, record)
-    wait(id, record, 0)
-    write(id, record)
-    woken = woken + 1
+  if record and record[STATE] == 'w' then
+    local position = math.min(now_ms, math.max(record[CREATED], record[ETA] or 0))
+    if record[DUE] > position then
+      leave(id, record)
+      wait(id, record, position - now_ms)
+      write(id, record)
+      woken = woken + 1
+    end
   end
 end
 flush()

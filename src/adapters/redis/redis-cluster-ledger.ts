@@ -162,7 +162,7 @@ export class RedisClusterLedger implements Ledger {
     if (atHome.status === 'closed') return atHome;
     const queues = (members as readonly Buffer[]).map(String);
     const replies = await Promise.all(queues.map(queue => this.#parts.of(queue).renew(worker)));
-    const runs = replies.flatMap(reply => (reply.status === 'open' ? reply.runs : []));
+    const runs = replies.flatMap(reply => (reply.status === 'open' ? (reply.runs ?? []) : []));
     if (replies.every(({ status }) => status === 'open')) return { status: 'open', runs };
     // Part of it is dead, and it will release the rest: other workers should not wait for its lease.
     await this.#closeEverywhere([worker]);

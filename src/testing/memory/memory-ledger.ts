@@ -130,8 +130,10 @@ export class MemoryLedger implements Ledger {
   async wake(ids: readonly string[]): Promise<void> {
     for (const id of ids) {
       const record = this.state.records.get(id);
-      if (record?.state !== 'waiting' || record.dueMs <= this.state.nowMs) continue;
-      this.state.wait(record, 0);
+      if (record?.state !== 'waiting') continue;
+      const sentMs = Math.max(record.createdMs, record.envelope?.etaMs ?? 0);
+      const position = Math.min(sentMs, this.state.nowMs);
+      if (record.dueMs > position) this.state.wait(record, position - this.state.nowMs);
     }
   }
 

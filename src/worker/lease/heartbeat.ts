@@ -1,6 +1,7 @@
 import type { Ledger, RenewReply } from '../../ledger/ledger.ts';
 import { sleep } from '../../runtime/clock.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
+import { RunListPace } from './run-list-pace.ts';
 
 /** One answered beat. */
 export interface Beat {
@@ -39,6 +40,7 @@ export class LoopHeartbeat implements Heartbeat {
   readonly #ledger: Pick<Ledger, 'renew'>;
   readonly #runtime: Runtime;
   readonly #beatMs: number;
+  readonly #lists: RunListPace;
   #stopping = new AbortController();
   #running: Promise<void> = Promise.resolve();
   #lastBeatAt = 0;
@@ -47,6 +49,7 @@ export class LoopHeartbeat implements Heartbeat {
     this.#ledger = ledger;
     this.#runtime = runtime;
     this.#beatMs = beatMs;
+    this.#lists = new RunListPace(runtime.clock);
   }
 
   ready(): Promise<void> {
@@ -72,7 +75,7 @@ export class LoopHeartbeat implements Heartbeat {
       if (signal.aborted) return;
       const sentAt = clock.monotonic();
       try {
-        const reply = await this.#ledger.renew(worker);
+        const reply = await this.#renew(worker, sentAt);
         if (signal.aborted) return;
         await faultPoint('heartbeat.renewed');
         if (reply.status === 'open') this.#lastBeatAt = sentAt;
@@ -81,6 +84,18 @@ export class LoopHeartbeat implements Heartbeat {
       } catch (error) {
         log.warn({ worker, error }, 'beat failed');
       }
+    }
+  }
+
+  async #renew(worker: string, sentAt: number): Promise<RenewReply> {
+    const { isDue } = this.#lists;
+    let tookMs: number | null = null;
+    try {
+      const reply = await this.#ledger.renew(worker, isDue);
+      tookMs = this.#runtime.clock.monotonic() - sentAt;
+      return reply;
+    } finally {
+      if (isDue) this.#lists.listed(tookMs);
     }
   }
 

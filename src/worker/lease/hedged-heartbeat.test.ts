@@ -9,18 +9,19 @@ const OPEN: RenewReply = { status: 'open', runs: [] };
 function setup() {
   const time = new VirtualTime();
   const { clock } = time;
-  const links: { tookMs: number; isClosed: boolean; sent: number[] }[] = [];
+  const links: { tookMs: number; isClosed: boolean; sent: number[]; lists: unknown[] }[] = [];
   let nextMs = 5;
   let openingMs = 0;
   const open = async (): Promise<HeartbeatLink> => {
     if (openingMs < 0) throw new Error('no connection');
     if (openingMs > 0)
       await new Promise<void>(resolve => openingMs < Infinity && time.after(openingMs, resolve));
-    const link = { tookMs: nextMs, isClosed: false, sent: [] as number[] };
+    const link = { tookMs: nextMs, isClosed: false, sent: [] as number[], lists: [] as unknown[] };
     links.push(link);
     return {
-      renew: () => {
+      renew: (_, listsRuns) => {
         link.sent.push(time.nowMs);
+        link.lists.push(listsRuns);
         return new Promise((resolve, reject) => {
           if (link.tookMs < 0) reject(new Error('refused'));
           else if (link.tookMs < Infinity) time.after(link.tookMs, () => resolve(OPEN));
@@ -64,6 +65,24 @@ describe('heartbeats', () => {
     expect(links.map(({ isClosed }) => isClosed)).toEqual([true, false]);
     await beat();
     expect(links).toHaveLength(2);
+  });
+
+  it('ask only the first connection what the worker runs, and less often where that is slow', async () => {
+    const { time, links, beat } = setup();
+    await beat();
+    const [slow] = links;
+    if (slow) slow.tookMs = Infinity;
+    await time.runUntil(time.nowMs + 1_000);
+    await beat();
+    const [, second] = links;
+    expect([slow?.lists, second?.lists]).toEqual([[true, true], [false]]);
+    // The list may have been lost with its connection.
+    if (second) second.tookMs = 300;
+    await time.runUntil(time.nowMs + 1_000);
+    await beat();
+    await time.runUntil(time.nowMs + 1_000);
+    await beat();
+    expect(second?.lists).toEqual([false, true, false]);
   });
 
   it('keep the first connection when it answers late', async () => {

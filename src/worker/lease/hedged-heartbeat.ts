@@ -1,6 +1,7 @@
 import { outlastError } from '../../errors/error.ts';
 import type { Ledger, RenewReply } from '../../ledger/ledger.ts';
 import { sleep, type Clock } from '../../runtime/clock.ts';
+import { RunListPace } from './run-list-pace.ts';
 
 /** A separate connection to the ledger, for beats. */
 export interface HeartbeatLink extends Pick<Ledger, 'renew'> {
@@ -34,12 +35,14 @@ const LATEST_HEDGE = 0.3;
  * Beats that do not depend on one connection. A connection can die silently: what is sent vanishes, and so would every
  * further beat, for longer than a lease lasts. A beat that has no answer after a moment is sent again on a new connection.
  * The connection that answers first is kept, the other one is closed; its late replies are ignored. To open a connection may
- * take as long as to get no answer on one: it counts as part of the beat.
+ * take as long as to get no answer on one: it counts as part of the beat. Only the first connection is asked what the worker
+ * runs: where that takes long, the second one answers at once.
  */
 export class HedgedHeartbeat {
   readonly #open: () => Opening;
   readonly #clock: Clock;
   readonly #times: HeartbeatTimes;
+  readonly #lists: RunListPace;
   #current: Opening | null = null;
   /** How long the last reply took: the usual latency of this store is no reason for a second connection. */
   #usualMs = 0;
@@ -48,17 +51,20 @@ export class HedgedHeartbeat {
     this.#open = open;
     this.#clock = clock;
     this.#times = times;
+    this.#lists = new RunListPace(clock);
   }
 
   /** Renews the lease. Throws when there is no answer within two beats. */
   async renew(worker: string): Promise<AnsweredBeat> {
     const giveUp = new AbortController();
-    const first = this.#send(this.#current ?? this.#open(), worker);
+    const { isDue } = this.#lists;
+    let tookMs: number | null = null;
+    const first = this.#send(this.#current ?? this.#open(), worker, isDue);
     this.#current = first.link;
     const sent = [first];
     try {
       const isEarly = await this.#isSettledWithin(first.answer, this.#hedgeMs());
-      if (!isEarly) sent.push(this.#send(this.#open(), worker));
+      if (!isEarly) sent.push(this.#send(this.#open(), worker, false));
       const late = sleep(this.#clock, 2 * this.#times.beatMs, giveUp.signal).then(() => {
         throw unanswered();
       });
@@ -66,6 +72,7 @@ export class HedgedHeartbeat {
       const { link, beat } = await Promise.race([firstOf(sent), late]);
       this.#current = link;
       this.#usualMs = this.#clock.monotonic() - beat.sentAt;
+      if (link === first.link) tookMs = this.#usualMs;
       return beat;
     } catch (error) {
       // Neither connection was answered: the next beat opens a new one.
@@ -73,14 +80,15 @@ export class HedgedHeartbeat {
       throw error;
     } finally {
       giveUp.abort();
+      if (isDue) this.#lists.listed(tookMs);
       for (const { link } of sent) if (link !== this.#current) closeWhenOpen(link);
     }
   }
 
-  #send(link: Opening, worker: string): Sent {
+  #send(link: Opening, worker: string, listsRuns: boolean): Sent {
     const answer = link.then(async opened => {
       const sentAt = this.#clock.monotonic();
-      return { reply: await opened.renew(worker), sentAt };
+      return { reply: await opened.renew(worker, listsRuns), sentAt };
     });
     answer.catch(ignore);
     link.catch(() => {

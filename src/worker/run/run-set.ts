@@ -30,13 +30,14 @@ export class RunSet implements Iterable<Run> {
     return stored.filter(ref => !ours.has(runKey(ref)));
   }
 
-  /** Stops runs that the store does not list as ours, according to a beat that was sent at `sentAt`. */
-  compare(stored: readonly RunRef[], sentAt: number, now: number): void {
-    const theirs = new Set(stored.map(runKey));
+  /** Stops runs that the store does not list as ours, according to a beat that was sent at `sentAt`; null: it lists none. */
+  compare(stored: readonly RunRef[] | null, sentAt: number, now: number): void {
+    const theirs = stored === null ? null : new Set(stored.map(runKey));
     for (const run of this) {
       run.acknowledgeInTime(now);
       // Begun after the beat was sent: the answer cannot know of it.
-      if (run.startedAt < sentAt && !theirs.has(runKey(run.task))) run.stop('lost');
+      if (theirs !== null && run.startedAt < sentAt && !theirs.has(runKey(run.task)))
+        run.stop('lost');
     }
   }
 

@@ -1,5 +1,7 @@
 #!lua flags=allow-oom
--- What these tasks waited for is available: the waiting ones are due now, all others are left alone.
+-- What these tasks waited for is available: the waiting ones are due since they were sent (or since their eta), so that they
+-- stand before later tasks again. Also those whose own delay is over: they stand behind all that came meanwhile. All others are
+-- left alone.
 -- keys: root
 -- args: ids
 -- bound: 500 ids
@@ -12,11 +14,14 @@ local woken = 0
 read(ids)
 for _, id in ipairs(ids) do
   local record = records[id]
-  if record and record[STATE] == STATE_WAITING and record[DUE] > now_ms then
-    leave(id, record)
-    wait(id, record, 0)
-    write(id, record)
-    woken = woken + 1
+  if record and record[STATE] == STATE_WAITING then
+    local position = math.min(now_ms, math.max(record[CREATED], record[ETA] or 0))
+    if record[DUE] > position then
+      leave(id, record)
+      wait(id, record, position - now_ms)
+      write(id, record)
+      woken = woken + 1
+    end
   end
 end
 flush()
