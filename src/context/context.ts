@@ -209,12 +209,18 @@ export class Context {
     return this.#resources.close();
   }
 
-  #celeryChords(): LedgerInDatabaseOptions['joinCeleryChord'] {
-    const { chordBackend } = this.config.celery;
-    if (chordBackend === null) return undefined;
+  #celeryChords(): LedgerInDatabaseOptions['celeryChords'] {
+    const { celery, keyring } = this.config;
+    const { chordBackend } = celery;
+    // What is unsigned is counted under an id that Celery does not know, and its sender chose the ids of its results.
+    if (chordBackend === null || keyring.isSigning) return undefined;
     const open = async () =>
       await this.#resources.get('celery chords', () => openCeleryChords(chordBackend));
-    return async part => await (await open()).join(part);
+    return {
+      join: async part => await (await open()).join(part),
+      tell: async (...end) => await (await open()).tell(...end),
+      store: async replies => await (await open()).store(replies),
+    };
   }
 
   async #openStores(): Promise<Stores> {
@@ -240,8 +246,8 @@ export class Context {
     const apart = { ...shared, renew: restored, broker };
     const settings = ledgerParts(this.config);
     if (settings === null) {
-      const joinCeleryChord = this.#celeryChords();
-      return storesOf({ ...apart, ledger: null, joinCeleryChord });
+      const celeryChords = this.#celeryChords();
+      return storesOf({ ...apart, ledger: null, celeryChords });
     }
     const { generations } = database;
     const beside = { target: parts.target, broker };

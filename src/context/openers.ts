@@ -1,4 +1,4 @@
-import type { CeleryChords } from '../adapters/redis/celery-chords.ts';
+import type { OpenCeleryChords } from '../adapters/redis/celery-chords.ts';
 import type {
   OpenRedisLedgerOptions,
   RedisLedgerStores,
@@ -97,7 +97,7 @@ export async function openLedger({
 }
 
 /** Where Celery counts chords; it connects when it is first asked for something. */
-export async function openCeleryChords(url: string): Promise<CeleryChords> {
+export async function openCeleryChords(url: string): Promise<OpenCeleryChords> {
   const adapter = await import('../adapters/redis/celery-chords.ts');
   return await adapter.openCeleryChords(url);
 }

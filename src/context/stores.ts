@@ -56,8 +56,8 @@ export type TierParts = {
   /** Whether a chord is open under its group id when its header is sent. Left out: every one. */
   readonly isNoted?: ((message: Envelope) => boolean) | undefined;
   readonly faultPoint: FaultPoint;
-  /** Counts parts of chords whose size only Celery knows. */
-  readonly joinCeleryChord?: LedgerInDatabaseOptions['joinCeleryChord'];
+  /** For chords whose size only Celery knows. */
+  readonly celeryChords?: LedgerInDatabaseOptions['celeryChords'];
 } & (
   | { readonly broker: Broker | null; readonly ledger: null }
   | { readonly broker: Broker; readonly ledger: RedisLedgerStores }
@@ -88,13 +88,13 @@ export function storesOf(parts: TierParts): Stores {
 }
 
 function storesInDatabase(parts: TierParts): Stores {
-  const { database, broker, renew, faultPoint, joinCeleryChord, isNoted = () => true } = parts;
+  const { database, broker, renew, faultPoint, celeryChords, isNoted = () => true } = parts;
   const { db, reads: outboxReads, results, fences, checkpoints, tiers } = database;
   // A broker apart is published to; only where there is none a row becomes a record by one statement.
   const inside = ledgerIn(database, {
     movesIntoLedger: broker === null,
     faultPoint,
-    joinCeleryChord,
+    celeryChords,
   });
   const { reads: ledgerReads, control } = inside;
   return {
@@ -104,6 +104,7 @@ function storesInDatabase(parts: TierParts): Stores {
       broker ?? inside.broker,
       messages => inside.noteChords(messages.filter(isNoted)),
       renew,
+      celeryChords?.store,
     ),
     ledger: inside.ledger,
     control,

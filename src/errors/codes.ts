@@ -80,6 +80,7 @@ export interface ErrorFields {
   readonly ERR_ATTEMPTS_SPENT: { readonly id: string };
   readonly ERR_RESURRECTIONS_SPENT: { readonly id: string };
   readonly ERR_CHORD_FAILED: { readonly id: string };
+  readonly ERR_CHORD_UNCOUNTED: { readonly id: string };
   readonly ERR_FOLLOW_UPS_TOO_LARGE: { readonly followUps: number; readonly bytes: number };
   readonly ERR_FOLLOW_UP_UNSENT: { readonly id: string };
   readonly ERR_DESTINATION_REFUSED: { readonly destination: string };
@@ -160,6 +161,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_ATTEMPTS_SPENT: 'RejectedTaskError',
   ERR_RESURRECTIONS_SPENT: 'RejectedTaskError',
   ERR_CHORD_FAILED: 'RejectedTaskError',
+  ERR_CHORD_UNCOUNTED: 'RejectedTaskError',
   ERR_FOLLOW_UPS_TOO_LARGE: 'RejectedTaskError',
   ERR_FOLLOW_UP_UNSENT: 'RejectedTaskError',
   ERR_DESTINATION_REFUSED: 'RejectedTaskError',

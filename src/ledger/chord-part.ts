@@ -1,3 +1,5 @@
+import type { Reply, Told } from '../wire/reply.ts';
+
 export interface ChordPart {
   readonly groupId: string;
   readonly index: number;
@@ -12,6 +14,15 @@ export interface ChordPart {
   readonly error?: PartError;
   /** The result comes from a signed task of our own workers. Left out: any sender may have chosen it. */
   readonly isSigned?: true;
+}
+
+/** Celery's result backend, where the ledger is elsewhere: it knows the size of chords that Python sends. */
+export interface CeleryChords {
+  readonly join: (part: ChordPart) => Promise<ChordAnswer>;
+  /** Stores how tasks ended that are never sent, for the callers that wait there. */
+  readonly tell: (ids: readonly string[], told: Told, of: string) => Promise<void>;
+  /** Stores answers for callers that do not wait at a queue but there. */
+  readonly store: (replies: readonly Reply[]) => Promise<void>;
 }
 
 /** The error of a part, in texts of bounded length. */

@@ -2,6 +2,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { readCelery } from '../config/celery.ts';
 import { readOptions } from '../task/read-options.ts';
 import { Routes, type Destination } from './routes.ts';
+import type { Routing } from './signature-options.ts';
 
 export interface DestinationRules {
   /** Queues that the configuration knows: they are declared where they are missing. */
@@ -43,8 +44,8 @@ export class Destinations {
   }
 
   /** Where a task goes whose sender named no queue: our own configuration decides. */
-  destinationOf(name: string): Destination {
-    return this.#routes.destinationOf(name);
+  destinationOf(name: string, otherwise?: string): Destination {
+    return this.#routes.destinationOf(name, otherwise);
   }
 
   judge(envelope: Envelope): Judgement {
@@ -77,10 +78,10 @@ export class Destinations {
 }
 
 /** For what follows a task; without destinations, where broker and ledger are one database, nothing is routed. */
-export const routing = (
-  destinations: Destinations | undefined,
-): { readonly routeOf?: (name: string) => Destination } =>
-  destinations === undefined ? {} : { routeOf: name => destinations.destinationOf(name) };
+export const routing = (destinations: Destinations | undefined): Pick<Routing, 'routeOf'> =>
+  destinations === undefined
+    ? {}
+    : { routeOf: (name, otherwise) => destinations.destinationOf(name, otherwise) };
 
 const EXCHANGE = 'exchange:';
 const PLAIN_ROUTES = new Routes(readCelery({}), () => undefined);

@@ -183,7 +183,7 @@ export function stepsAfter(
 }
 
 /** The task that counts for a chain: the body, if a chord is at its end. */
-function lastTask(text: string): Signature {
+export function lastTask(text: string): Signature {
   const signature = readSignature(text);
   const body = membersOf(signature.kwargs).get('body');
   return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;

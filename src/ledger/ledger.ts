@@ -4,7 +4,7 @@ import type { Told } from '../wire/reply.ts';
 import type { ChordAnswer, ChordPart } from './chord-part.ts';
 import type { AfterLog, ErrorRecord, FollowUp } from './follow-up-log.ts';
 
-export type { ChordAnswer, ChordPart } from './chord-part.ts';
+export type { CeleryChords, ChordAnswer, ChordPart } from './chord-part.ts';
 export { UNSENT_REASONS, endedKey, revivedKey } from './follow-up-log.ts';
 export type {
   AfterEntry,
@@ -104,6 +104,8 @@ export interface RecoveryLedger {
 export interface WorkflowLedger {
   /** Celery's workers count the parts of chords here too, by the group id that their sender chose. Missing: only ours do. */
   readonly countsWithCelery?: boolean;
+  /** It also counts chords of Python, whose parts do not say how many there are. Missing: only where Celery counts too. */
+  readonly countsUnsized?: boolean;
   readonly after: AfterLog;
   /**
    * Counts a part of a chord: once, however often it is reported, and a result replaces a failure but never the other way

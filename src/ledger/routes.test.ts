@@ -132,6 +132,18 @@ describe('a task that follows another', () => {
   ] as const)('%s', (_, options, given: Routing, expected) => {
     expect(addressOf(sending(options), 'before', given)).toEqual(expected);
   });
+
+  it('stays where it is if every worker has it, unless a route names it', () => {
+    const plain = sending({});
+    const accumulate = { ...plain, signature: { ...plain.signature, task: 'celery.accumulate' } };
+    const queueWith = (table: object): string => {
+      const routes = routesOf(table);
+      const routeOf: NonNullable<Routing['routeOf']> = (...asked) => routes.destinationOf(...asked);
+      return addressOf(accumulate, 'before', { queueOf: () => null, routeOf }).queue;
+    };
+    expect(queueWith({})).toBe('before');
+    expect(queueWith({ 'celery.*': 'builtin' })).toBe('builtin');
+  });
 });
 
 describe('a message may have us write', () => {

@@ -24,12 +24,13 @@ export class Routes {
     return [this.#rules.defaultQueue, ...this.#rules.queues];
   }
 
-  destinationOf(name: string): Destination {
+  /** `otherwise` is the queue of a task that no router knows; left out: the default one. */
+  destinationOf(name: string, otherwise: string = this.#rules.defaultQueue): Destination {
     for (const router of this.#rules.routers) {
       const route = this.#ask(() => router(name), name);
       if (route !== null) return toDestination(route, this.#rules.defaultQueue);
     }
-    return { queue: this.#rules.defaultQueue };
+    return { queue: otherwise };
   }
 
   #ask(router: () => ReadRoute | null, name: string): ReadRoute | null {

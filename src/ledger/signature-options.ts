@@ -56,11 +56,16 @@ const CELERY_NAMES = {
 export interface Routing {
   /** The queue of a task that has a handler here. */
   readonly queueOf: (name: string) => string | null;
-  /** Where any other task goes. Left out: to the queue of the task before it. */
-  readonly routeOf?: (name: string) => Destination;
+  /**
+   * Where any other task goes; `otherwise` replaces the default queue. Left out: to the queue of the task before it.
+   */
+  readonly routeOf?: (name: string, otherwise?: string) => Destination;
 }
 
 type Address = Pick<Envelope, 'queue' | 'priority'> & EnvelopeOptions;
+
+/** Ends a group that replaced a task. Every worker has it, and its sender names no queue. */
+const ACCUMULATE = 'celery.accumulate';
 
 /** Where a task goes, and how urgent it is there: what its signature says comes first. */
 export function addressOf(
@@ -72,7 +77,9 @@ export function addressOf(
   const named = celeryOf(sending);
   const queue = textIn(options, 'queue') ?? queueOf(task);
   const isOpen = queue === null && named.exchange === undefined;
-  const { priority: itsPriority, ...route } = (isOpen ? routeOf?.(task) : null) ?? {
+  // The default queue may be one that nobody takes from.
+  const otherwise = task === ACCUMULATE ? queueBefore : undefined;
+  const { priority: itsPriority, ...route } = (isOpen ? routeOf?.(task, otherwise) : null) ?? {
     queue: queue ?? queueBefore,
   };
   const given = decodePython(options.get('priority') ?? 'null');

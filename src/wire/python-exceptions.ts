@@ -23,6 +23,8 @@ const OURS = {
   ERR_RESURRECTIONS_SPENT: 'billiard.exceptions.WorkerLostError',
   ERR_TASK_UNKNOWN: 'celery.exceptions.NotRegistered',
   ERR_UNDECODABLE: 'kombu.exceptions.DecodeError',
+  // What Celery raises where its own result backend counts no chords.
+  ERR_CHORD_UNCOUNTED: 'builtins.NotImplementedError',
 } as const;
 
 const listed = (names: string, module: string): readonly string[] =>

@@ -1,5 +1,6 @@
 import type { ChildProcess } from 'node:child_process';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { createAdmin } from '../../dist/admin/index.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import {
   createOutlast,
@@ -12,7 +13,7 @@ import {
 } from '../../dist/index.js';
 import type { PoolClient } from 'pg';
 import { unique } from '../conformance/envelopes.ts';
-import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { RabbitInspector } from '../support/rabbit-inspector.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
@@ -20,7 +21,7 @@ import { callFromPython, endProcess, startCeleryWorker, type CeleryTarget } from
 
 /** The ledger is in PostgreSQL, and only Celery's Redis knows how many parts a chord of Python has. */
 describe('chords that Python sends, counted in its own Redis', () => {
-  const [python, ours] = [unique('python'), unique('ours')];
+  const [python, ours, apart] = [unique('python'), unique('ours'), unique('apart')];
   let database: MigratedDatabase;
   let redis: OwnRedis;
   let target: CeleryTarget;
@@ -34,6 +35,24 @@ describe('chords that Python sends, counted in its own Redis', () => {
     result: unchecked<number>(),
   });
 
+  const tsTotal = task('ts.total', {
+    queue: ours,
+    input: unchecked<number[]>(),
+    result: unchecked<number>(),
+  });
+  const tsFail = task('ts.fail', { queue: ours, args: unchecked<number[]>() });
+  const sum = (list: readonly number[]): number => list.reduce((one, other) => one + other, 0);
+  const handlersOf = (of: Outlast<PoolClient>) => [
+    of.handler(tsAdd, ({ args }) => sum(args)),
+    of.handler(tsTotal, list => sum(list)),
+    of.handler(tsFail, {
+      retry: { maxAttempts: 1 },
+      run: () => {
+        throw new RangeError('no funds');
+      },
+    }),
+  ];
+
   beforeAll(async () => {
     [database, redis] = [await migratedDatabase('backend'), await startRedis()];
     target = { broker: rabbitmqUrl().replace(/\/$/, '//'), backend: redis.url };
@@ -43,9 +62,7 @@ describe('chords that Python sends, counted in its own Redis', () => {
       celery: { chordBackend: redis.url },
       adapter: fromPg(database.pool),
     });
-    const tasks = [
-      outlast.handler(tsAdd, ({ args }) => args.reduce((one, other) => one + other, 0)),
-    ];
+    const tasks = handlersOf(outlast);
     worker = await startCeleryWorker(target, [python]);
     services.push(
       await startResurrector(outlast),
@@ -58,7 +75,7 @@ describe('chords that Python sends, counted in its own Redis', () => {
     await outlast.close();
     await endProcess(worker);
     const rabbit = await RabbitInspector.connect();
-    for (const queue of [python, ours]) await rabbit.delete(queue);
+    for (const queue of [python, ours, apart]) await rabbit.delete(queue);
     await rabbit.close();
     await redis.dispose();
     await database.dispose();
@@ -78,5 +95,48 @@ describe('chords that Python sends, counted in its own Redis', () => {
     ]);
     const values = (await outcomes).map(({ value }) => value);
     expect(values).toEqual([12, 20, 11, 6, 8]);
+  });
+
+  it('give Python our results and errors there, of chords and of plain tasks', async () => {
+    const failing = { name: 'ts.fail', options: { queue: ours } };
+    const body = { name: 'ts.total', options: { queue: ours } };
+    const { outcomes } = await callFromPython(target, [
+      mine(1, 1),
+      { header: [mine(1, 1), mine(2, 2)], body },
+      { chain: [mine(1, 1), mine(5)] },
+      failing,
+      { header: [mine(1, 1), failing], body: total },
+      { chain: [failing, its(1)] },
+    ]);
+    const told = (await outcomes).map(({ state, value }) => value ?? state);
+    expect(told).toEqual([2, 6, 7, 'FAILURE', 'FAILURE', 'FAILURE']);
+  });
+
+  it('do not run without it, and complete when their dead letters are retried with it', async () => {
+    const blind = createOutlast({
+      database: database.url,
+      broker: rabbitmqUrl(),
+      adapter: fromPg(database.pool),
+    });
+    const take = (of: Outlast<PoolClient>) =>
+      startWorker(of, { tasks: handlersOf(of), queues: [apart], idleTime: '100ms' });
+    const service = await take(blind);
+    const part = (...args: number[]) => ({ name: 'ts.add', args, options: { queue: apart } });
+    const { ids, outcomes } = await callFromPython(target, [
+      { header: [part(1, 1), { chain: [part(2, 2), part(5)] }], body: total },
+    ]);
+    const { deadLetters } = createAdmin(blind);
+    const letters = await until(async () => {
+      const { items: found } = await deadLetters.list({ limit: 100 });
+      const uncounted = found.filter(({ reason }) => reason === 'ERR_CHORD_UNCOUNTED');
+      const ofBody = found.filter(({ id }) => id === `${ids[0]}#chord`);
+      return uncounted.length === 2 && ofBody.length === 1 && uncounted;
+    });
+    await service.stop();
+    await blind.close();
+    services.push(await take(outlast));
+    for (const { id } of letters)
+      expect(await createAdmin(outlast).deadLetters.retry(id)).toBe('ok');
+    expect((await outcomes)[0]).toMatchObject({ state: 'SUCCESS', value: 11 });
   });
 });

@@ -53,7 +53,8 @@ const READY_CHANNEL = 'outlast_task';
 type PostgresLedgerOptions = Omit<LedgerInDatabaseOptions, 'movesIntoLedger'>;
 
 export class PostgresLedger implements Ledger {
-  readonly #joinCeleryChord: LedgerInDatabaseOptions['joinCeleryChord'];
+  readonly countsUnsized: boolean;
+  readonly #celeryChords: LedgerInDatabaseOptions['celeryChords'];
   readonly #db: PostgresDatabase;
   readonly #faultPoint: FaultPoint;
   readonly after: AfterLog;
@@ -64,16 +65,21 @@ export class PostgresLedger implements Ledger {
 
   constructor(
     db: PostgresDatabase,
-    { faultPoint = noFaults, joinCeleryChord }: PostgresLedgerOptions = {},
+    { faultPoint = noFaults, celeryChords }: PostgresLedgerOptions = {},
   ) {
     this.#db = db;
-    this.#joinCeleryChord = joinCeleryChord;
+    this.#celeryChords = celeryChords;
+    this.countsUnsized = celeryChords !== undefined;
     this.refusals = postgresRefusals(db);
     this.#faultPoint = faultPoint;
     this.#beginning = new PostgresBegin(db, faultPoint);
     this.after = postgresAfterLog(db);
     this.#chords = new PostgresChordCount(db);
-    this.recordNeverSent = neverSentRecorder(db);
+    const record = neverSentRecorder(db);
+    this.recordNeverSent = async (...end) => {
+      await record(...end);
+      await celeryChords?.tell(...end);
+    };
   }
 
   async open(opening: WorkerOpening): Promise<void> {
@@ -272,8 +278,8 @@ export class PostgresLedger implements Ledger {
   }
 
   async joinChord(part: ChordPart): Promise<ChordAnswer> {
-    const joinElsewhere = part.size === null ? this.#joinCeleryChord : undefined;
-    return await (joinElsewhere?.(part) ?? this.#chords.join(part));
+    const elsewhere = part.size === null ? this.#celeryChords : undefined;
+    return await (elsewhere ?? this.#chords).join(part);
   }
 
   async closeChord(groupId: string): Promise<void> {

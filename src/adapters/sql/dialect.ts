@@ -7,7 +7,7 @@ import type { ControlStore } from '../../ledger/control-store.ts';
 import type { Evacuation } from '../../ledger/evacuation.ts';
 import type { GenerationStore } from '../../ledger/generation-store.ts';
 import type { LedgerReads } from '../../ledger/ledger-reads.ts';
-import type { ChordAnswer, ChordPart, Ledger } from '../../ledger/ledger.ts';
+import type { CeleryChords, Ledger } from '../../ledger/ledger.ts';
 import type { TierMemory } from '../../ledger/tier-store.ts';
 import type { OutboxReads } from '../../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
@@ -99,8 +99,8 @@ export interface LedgerInDatabaseOptions {
   /** No broker stands between: a row of the outbox becomes a record by one statement. */
   readonly movesIntoLedger: boolean;
   readonly faultPoint?: FaultPoint;
-  /** Counts parts of chords whose size only Celery knows. Left out: they stay open. */
-  readonly joinCeleryChord?: ((part: ChordPart) => Promise<ChordAnswer>) | undefined;
+  /** For chords whose size only Celery knows. Left out: their parts do not run. */
+  readonly celeryChords?: CeleryChords | undefined;
 }
 
 /** The ports of a database that is the ledger. */

@@ -1,5 +1,6 @@
 import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.ts';
-import type { BegunTask } from '../../ledger/ledger.ts';
+import type { BegunTask, Ledger } from '../../ledger/ledger.ts';
+import { uncountedChord } from '../../ledger/uncounted-chord.ts';
 import { isIntact } from '../../task/digest.ts';
 import { validate, type Checked } from '../../task/input.ts';
 import { encodeResult, toBytes } from '../../task/json.ts';
@@ -33,6 +34,8 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly maxMessageBytes?: number;
   /** Left out: nothing has to be signed. */
   readonly keyring?: Keyring;
+  /** Which chords it counts. Left out: in an isolate, whose worker has checked. */
+  readonly ledger?: Pick<Ledger, 'countsWithCelery' | 'countsUnsized'>;
   /** Settles a refused message that was brought back; null: the task is none. Left out: in an isolate. */
   readonly acceptAgain?: (task: BegunTask) => Promise<Settlement> | null;
   /** Whether another worker may have the task by now. Left out: in an isolate, whose worker has checked. */
@@ -60,8 +63,11 @@ export function execute(start: ExecuteStart, deps: ExecuteDeps): Settlement | Pr
     if (envelope.body.length > maxMessageBytes)
       return buried('ERR_PAYLOAD_TOO_LARGE', tooLarge(envelope.body.length, maxMessageBytes));
     if (!isIntact(envelope)) return buried('ERR_DIGEST', 'the bytes are not those that were sent');
-    const refusal = (deps.keyring ?? NO_KEYS).refusalOf(envelope);
+    const { keyring = NO_KEYS, ledger } = deps;
+    const refusal = keyring.refusalOf(envelope);
     if (refusal !== null) return buried('ERR_DIGEST', refusal);
+    const uncounted = ledger === undefined ? null : uncountedChord(envelope, ledger);
+    if (uncounted !== null) return buried('ERR_CHORD_UNCOUNTED', uncounted);
     if (checkpoint === null && handler.mode === 'inline') {
       const prepared = prepareInput(start.task, handler);
       if (!(prepared instanceof Promise)) return runPrepared(start, handler, prepared, deps);
