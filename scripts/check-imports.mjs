@@ -52,6 +52,7 @@ const PORTS = [
   'ledger/control-store.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
+  'ledger/task-line.ts',
   'ledger/open-chord.ts',
   'ledger/chord-check.ts',
   'ledger/queue-check.ts',

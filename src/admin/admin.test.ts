@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { LimitBook } from '../admission/limits.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
 import { MemoryControlStore } from '../testing/memory/memory-control-store.ts';
@@ -10,7 +11,8 @@ import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { composeReads } from './compose-reads.ts';
-import { adminOn, type Admin } from './create-admin.ts';
+import { adminOn, type Admin, type TaskListOptions } from './create-admin.ts';
+import type { TaskPage } from './list-tasks.ts';
 
 const ERROR = { type: 'Error', message: 'broken', traceback: '' };
 
@@ -52,7 +54,11 @@ function setup() {
     reads,
     admission,
   };
-  const admin = adminOn(() => Promise.resolve(stores), null);
+  const admin = adminOn(() => Promise.resolve(stores), {
+    redact: null,
+    why: { hasBroker: true, book: new LimitBook([]) },
+    now: () => nowMs,
+  });
   const write = (task: Envelope): void => {
     const tx = outbox.begin();
     outbox.write(tx, [task]);
@@ -77,6 +83,7 @@ function setup() {
     write,
     killRow,
     killTask,
+    stores,
     advance: (ms: number) => void (nowMs += ms),
   };
 }
@@ -251,5 +258,127 @@ describe('idempotency keys', () => {
     await idempotency.acquire({ key: 'pay#17', digest: 'd', ...owner });
     await idempotency.complete({ key: 'pay#17', ...owner, result: null, ttlMs: 1_000 });
     expect(await admin.idempotency.reset('pay#17')).toBe('ok');
+  });
+});
+
+describe('tasks of an outbox and a ledger in two stores', () => {
+  const sixStates = async () => {
+    const parts = setup();
+    const { ledger, write, killRow, killTask, advance } = parts;
+    const options = toBytes('{"tenant":"acme"}');
+    await ledger.open({ worker: 'w', process: 'p', host: 'h', pid: 1, leaseMs: 60_000 });
+    const begin = async (id: string) => {
+      await ledger.park([{ envelope: { ...envelope(id, 'shop.run'), options }, delayMs: 0 }]);
+      const request = { worker: 'w', run: `run-${id}`, queues: ['default'], limit: 1, suspects: 1 };
+      await ledger.begin({ ...request, messages: [], crashBudgets: { '*': 5 } });
+      return { id, epoch: 1, run: `run-${id}` };
+    };
+    await killRow('dead-row');
+    await killTask('dead-task');
+    advance(60_000);
+    const outcome = { kind: 'done', result: toBytes('{"n":1.0}') } as const;
+    const kept = { after: [], dedupMs: 1_000_000, resultMs: 1_000_000 };
+    await ledger.commit([{ ref: await begin('done'), outcome, ...kept }]);
+    await begin('running');
+    await ledger.park([{ envelope: envelope('waiting'), delayMs: 5_000 }]);
+    await ledger.cancel('cancelled');
+    write(envelope('pending-1'));
+    write({ ...envelope('pending-2'), queue: 'mail' });
+    return parts;
+  };
+  const listed = async (admin: Admin, options: TaskListOptions = {}): Promise<string[]> =>
+    (await admin.tasks.list(options)).items.map(({ id }) => id);
+
+  it('are listed in every state, what runs first, page by page', async () => {
+    const { admin } = await sixStates();
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page: TaskPage = await admin.tasks.list({ limit: 1, ...(cursor ? { cursor } : {}) });
+      seen.push(...page.items.map(({ id }) => id));
+      cursor = page.next ?? undefined;
+    } while (cursor !== undefined);
+    expect(seen.slice(0, 4)).toEqual(['running', 'waiting', 'pending-1', 'pending-2']);
+    expect(seen.slice(4, 6).toSorted()).toEqual(['dead-row', 'dead-task']);
+    expect(seen.slice(6).toSorted()).toEqual(['cancelled', 'done']);
+  });
+
+  it('are filtered by every term', async () => {
+    const { admin, advance } = await sixStates();
+    expect(await listed(admin, { state: 'running' })).toEqual(['running']);
+    expect(await listed(admin, { state: 'done' })).toEqual(['done']);
+    expect(await listed(admin, { state: 'dead', error: 'NO EXCHANGE' })).toEqual(['dead-row']);
+    expect(await listed(admin, { queue: 'mail' })).toEqual(['pending-2']);
+    expect(await listed(admin, { name: 'shop.*' })).toEqual(['running', 'done']);
+    expect(await listed(admin, { tenant: 'acme', state: 'running' })).toEqual(['running']);
+    expect(await listed(admin, { idPrefix: 'pending-' })).toEqual(['pending-1', 'pending-2']);
+    expect((await listed(admin, { olderThan: '30s' })).toSorted()).toEqual([
+      'dead-row',
+      'dead-task',
+    ]);
+    expect(await listed(admin, { newerThan: '30s', state: 'dead' })).toEqual([]);
+    advance(31_000);
+    expect(await listed(admin, { newerThan: '30s' })).toEqual([]);
+  });
+
+  it('are refused an unknown term, an empty text, a state that is none and a strange cursor', async () => {
+    const { admin } = setup();
+    for (const [options, code] of [
+      [{ sate: 'dead' }, 'ERR_UNKNOWN_OPTION'],
+      [{ queue: '' }, 'ERR_OPTION_RANGE'],
+      [{ state: 'refused' }, 'ERR_OPTION_RANGE'],
+      [{ limit: 0 }, 'ERR_OPTION_RANGE'],
+      [{ olderThan: 'old' }, 'ERR_OPTION_UNIT'],
+      [{ cursor: 'x'.repeat(10_000) }, 'ERR_OPTION_RANGE'],
+      [{ cursor: Buffer.from('["pending","x"]').toString('base64url') }, 'ERR_OPTION_RANGE'],
+      [{ cursor: Buffer.from('["elsewhere"]').toString('base64url') }, 'ERR_OPTION_RANGE'],
+    ] as const)
+      await expect(admin.tasks.list(options as TaskListOptions)).rejects.toMatchObject({ code });
+  });
+
+  it('end a page after 10,000 that do not match, and the next one goes on behind them', async () => {
+    const { admin, write } = setup();
+    for (let n = 0; n < 10_050; n++) write(envelope(`task-${n}`, n < 10_020 ? 'common' : 'rare'));
+    const first = await admin.tasks.list({ name: 'rare', limit: 10 });
+    expect(first).toMatchObject({ items: [], examined: 10_000 });
+    const second = await admin.tasks.list({ name: 'rare', limit: 10, cursor: first.next ?? '' });
+    expect(second.items.map(({ id }) => id)).toEqual(
+      Array.from({ length: 10 }, (_, n) => `task-${10_020 + n}`),
+    );
+  });
+
+  it('are shown with input and result, and hidden by a redactor', async () => {
+    const { admin, stores } = await sixStates();
+    const input = { argsJson: '[]', kwargsJson: '{}', isRedacted: false };
+    expect(await admin.tasks.inspect('running')).toMatchObject({ ...input, state: 'running' });
+    expect(await admin.tasks.inspect('pending-1')).toMatchObject({ ...input, state: 'pending' });
+    expect(await admin.tasks.inspect('dead-row')).toMatchObject({
+      ...input,
+      state: 'dead',
+      ending: 'dead',
+      error: 'no exchange',
+      failures: 1,
+    });
+    expect(await admin.tasks.inspect('done')).toMatchObject({ resultJson: '{"n":1.0}' });
+    expect(await admin.tasks.inspect('nothing')).toBeNull();
+    const redact = () => ({ args: '["***"]', kwargs: '{}' });
+    const why = { hasBroker: true, book: new LimitBook([]) };
+    const careful = adminOn(() => Promise.resolve(stores), { redact, why, now: () => 0 });
+    const hidden = { argsJson: '["***"]', isRedacted: true };
+    for (const id of ['running', 'pending-1', 'dead-row'])
+      expect(await careful.tasks.inspect(id)).toMatchObject(hidden);
+    expect(await careful.tasks.inspect('done')).toMatchObject({ resultJson: '"[hidden]"' });
+  });
+
+  it('that run are listed with host and pid of their worker', async () => {
+    const { admin, stores, advance } = await sixStates();
+    const { items: lost } = await admin.tasks.inflight();
+    expect(lost).toMatchObject([{ id: 'running', worker: 'w', host: null, pid: null }]);
+    const report = { process: 'p', host: 'h', pid: 17, leaseMs: 60_000, queues: [], running: 1 };
+    await stores.control.look({ worker: 'w', ...report });
+    advance(1_500);
+    expect((await admin.tasks.inflight()).items).toMatchObject([
+      { id: 'running', host: 'h', pid: 17, forMs: 1_500, epoch: 1 },
+    ]);
   });
 });

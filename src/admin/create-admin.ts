@@ -1,6 +1,7 @@
 import type { Consumer, ControlStore } from '../ledger/control-store.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import { LimitBook } from '../admission/limits.ts';
 import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxPage, OutboxReads } from '../outbox/outbox-reads.ts';
@@ -26,7 +27,12 @@ import {
 } from './dead-letters.ts';
 import { resetKey, showKey, type KeyDetails, type ResetStatus } from './idempotency-keys.ts';
 import type { ReadModel, Stats } from './read-model.ts';
-import type { DeadLetterDetails, DeadLetterPage, TaskDetails } from '../ledger/dead-letter.ts';
+import type { DeadLetterDetails, DeadLetterPage } from '../ledger/dead-letter.ts';
+import { inspectTask, type TaskInspection } from './inspect-task.ts';
+import { listTasks, type TaskPage } from './list-tasks.ts';
+import { readFilter, type TaskFilter } from './task-filter.ts';
+import { inflightTasks, whyTask, type InflightPage, type WhyConfig } from './tasks.ts';
+import type { WhyAnswer } from './why.ts';
 import { redactLetter } from './redact-letter.ts';
 
 /** Operations for operators: for the CLI, the dashboard and your own tools. */
@@ -71,8 +77,18 @@ export interface Admin {
     drain(worker: string): Promise<boolean>;
   };
   readonly tasks: {
-    inspect(id: string): Promise<TaskDetails | null>;
+    /** Tasks of all stores, in every state; what runs comes first, then what waits. */
+    list(options?: TaskListOptions): Promise<TaskPage>;
+    /** One task with its input and result. If it has redacted copies, or there is a redactor, only the copies are shown. */
+    inspect(id: string): Promise<TaskInspection | null>;
+    /** Why it is not running, or how it went. */
+    why(id: string): Promise<WhyAnswer>;
     cancel(id: string): Promise<'ok' | 'terminal'>;
+    /** What runs now, with worker, host and pid. */
+    inflight(options?: {
+      readonly limit?: number;
+      readonly cursor?: string;
+    }): Promise<InflightPage>;
   };
   readonly idempotency: {
     /** The holder or the result of a key. A task's key is its name, `#` and the key; of free-standing code only the last two. */
@@ -80,6 +96,29 @@ export interface Admin {
     /** Forgets a result, or a holder that has ended; with `force` also a live one, whose effect may then happen twice. */
     reset(key: string, options?: { readonly force?: boolean }): Promise<ResetStatus>;
   };
+}
+
+export interface TaskListOptions extends TaskFilter {
+  readonly limit?: number;
+  readonly cursor?: string;
+}
+
+/** What operations need besides stores. */
+export interface AdminSettings {
+  /** Covers arguments that were stored unredacted. */
+  readonly redact: Redact | null;
+  readonly why: WhyConfig;
+  readonly now: () => number;
+}
+
+/** The settings of a context. */
+export function adminSettings({
+  redact,
+  config,
+  runtime,
+}: Pick<Context, 'redact' | 'config' | 'runtime'>): AdminSettings {
+  const why = { hasBroker: config.broker !== null, book: new LimitBook(config.admission) };
+  return { redact, why, now: () => runtime.clock.now() };
 }
 
 /** The ports an operator works through; outbox and ledger may be different stores. */
@@ -105,7 +144,7 @@ export interface AdminStores {
  */
 export function createAdmin(outlast: Pick<Outlast<never>, typeof CONTEXT>): Admin {
   const context = outlast[CONTEXT];
-  return adminOn(() => operatorStores(context), context.redact);
+  return adminOn(() => operatorStores(context), adminSettings(context));
 }
 
 /** The stores of a context for operators: a key is forgotten in every database that may have effects under it. */
@@ -123,8 +162,8 @@ export async function operatorStores(
 
 const PAGE = 50;
 
-/** `redact` covers arguments that were stored unredacted. */
-export function adminOn(stores: () => Promise<AdminStores>, redact: Redact | null): Admin {
+export function adminOn(stores: () => Promise<AdminStores>, settings: AdminSettings): Admin {
+  const { redact } = settings;
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
     admission: async () => await (await stores()).admission.figures(),
@@ -162,14 +201,30 @@ export function adminOn(stores: () => Promise<AdminStores>, redact: Redact | nul
       list: async () => await (await stores()).control.consumers(),
       drain: async worker => await (await stores()).control.drain(worker),
     },
-    tasks: {
-      inspect: async id => await (await stores()).reads.inspect(id),
-      cancel: async id => await cancelAsOperator(id, await stores()),
-    },
+    tasks: tasksOn(stores, settings),
     idempotency: {
       show: async key => await showKey(await stores(), key),
       reset: async (key, options) => await resetKey(await stores(), key, options?.force ?? false),
     },
+  };
+}
+
+function tasksOn(
+  stores: () => Promise<AdminStores>,
+  { redact, why, now }: AdminSettings,
+): Admin['tasks'] {
+  return {
+    list: async (options = {}) => {
+      const { limit = PAGE, cursor = null, ...terms } = options;
+      const filter = readFilter(terms);
+      const page = { filter, limit: readLimit(limit), cursor, nowMs: now() };
+      return await listTasks(await stores(), page);
+    },
+    inspect: async id => await inspectTask(await stores(), id, redact),
+    why: async id => await whyTask(await stores(), id, why),
+    cancel: async id => await cancelAsOperator(id, await stores()),
+    inflight: async ({ limit = PAGE, cursor = null } = {}) =>
+      await inflightTasks(await stores(), { limit: readLimit(limit), cursor }, now()),
   };
 }
 

@@ -1,5 +1,11 @@
 export { createAdmin } from './create-admin.ts';
-export type { Admin } from './create-admin.ts';
+export type { Admin, TaskListOptions } from './create-admin.ts';
+export type { TaskInspection } from './inspect-task.ts';
+export type { TaskPage } from './list-tasks.ts';
+export type { TaskFilter, TaskListState } from './task-filter.ts';
+export type { InflightPage, InflightTask } from './tasks.ts';
+export type { WhyAnswer, WhyCode } from './why.ts';
+export type { TaskLine } from '../ledger/task-line.ts';
 export type {
   PurgeOptions,
   PurgeSummary,

@@ -24,6 +24,16 @@ export function subjectOf(envelope: Envelope, contract: Contract | undefined): S
   return { name, queue, tenant, admission: admission ?? derived(envelope, contract) };
 }
 
+/** What its options say of its limits; nothing where they cannot be read. */
+export function readAdmissionOf(options: Uint8Array): Pick<Subject, 'tenant' | 'admission'> {
+  try {
+    const { tenant, admission } = readOptions({ options });
+    return { tenant, admission };
+  } catch {
+    return {};
+  }
+}
+
 function derived(envelope: Envelope, contract: Contract | undefined): OwnAdmission | undefined {
   if (contract === undefined || contract.admission === null) return undefined;
   try {

@@ -1,6 +1,6 @@
 import { loadEnvFile } from 'node:process';
 import type { Command } from 'commander';
-import { adminOn, operatorStores, type Admin } from '../admin/create-admin.ts';
+import { adminOn, adminSettings, operatorStores, type Admin } from '../admin/create-admin.ts';
 import { outlastError } from '../errors/error.ts';
 import type { ConfigFlags } from '../config/config.ts';
 import { loadConfig, type LoadedConfig, type LoaderKind } from '../config/load-config.ts';
@@ -124,7 +124,7 @@ export async function withAdmin<T>(
   return await withContext(context, async () => {
     const stores = await context.adminStores();
     return await fn(
-      adminOn(() => operatorStores(context), context.redact),
+      adminOn(() => operatorStores(context), adminSettings(context)),
       stores,
     );
   });

@@ -20,6 +20,7 @@ import { addResult } from './commands/result.ts';
 import { addResurrector } from './commands/resurrector.ts';
 import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
+import { addTasks } from './commands/tasks.ts';
 import { addWorkers } from './commands/workers.ts';
 import { addWorker } from './commands/worker.ts';
 import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
@@ -37,6 +38,7 @@ const COMMANDS: readonly AddCommand[] = [
   addOutbox,
   addDeadLetters,
   addQueues,
+  addTasks,
   addWorkers,
   addIdempotency,
   addAdmission,

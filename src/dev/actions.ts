@@ -1,4 +1,4 @@
-import { adminOn } from '../admin/create-admin.ts';
+import { retryLetter } from '../admin/dead-letters.ts';
 import type { Stores } from '../context/stores.ts';
 import { findBusyChild, type SnapshotSource } from './read-snapshot.ts';
 import { GOODS } from './shop/goods.ts';
@@ -73,7 +73,7 @@ export async function retryTask({ source, stores }: ActionDeps, body: Body): Pro
     return { status: 400, message: 'Give the id and the version of a dead letter.' };
   }
   await source.shop?.fixCard(id);
-  const status = await adminOn(() => Promise.resolve(stores), null).deadLetters.retry(id, version);
+  const status = await retryLetter(stores, id, version);
   switch (status) {
     case 'ok':
       return { status: 200, message: 'It runs again.', id };

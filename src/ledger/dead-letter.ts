@@ -29,6 +29,10 @@ export interface DeadLetterSummary {
   /** ISO 8601 in UTC, as precise as the store's clock: the cursor is made of it. */
   readonly deadAt: string;
   readonly version: number;
+  readonly createdAt: string;
+  readonly tenant: string | null;
+  /** Of a row that could not be published; workers do not know it. */
+  readonly orderingKey: string | null;
 }
 
 export interface DeadLetterPage {
@@ -37,7 +41,6 @@ export interface DeadLetterPage {
 }
 
 export interface DeadLetterDetails extends DeadLetterSummary {
-  readonly createdAt: string;
   /** After this instant it cannot be retried any more. */
   readonly expiresAt: string | null;
   /** True: body and options are the redacted copies; the original is kept for a retry. */

@@ -7,6 +7,7 @@ import type {
 } from './dead-letter.ts';
 import type { TaskState } from './ledger.ts';
 import type { OpenChords } from './open-chord.ts';
+import type { Slice, TaskRecordView, WalkRequest } from './task-line.ts';
 
 /** The read-only view of a ledger for people. If a task has redacted copies, they are shown instead of its arguments. */
 export interface LedgerReads {
@@ -16,6 +17,13 @@ export interface LedgerReads {
   countDead(): Promise<number>;
   showDead(id: string): Promise<DeadLetterDetails | null>;
   inspect(id: string): Promise<TaskDetails | null>;
+  /** The same with its bytes and result, for people. */
+  view(id: string): Promise<TaskRecordView | null>;
+  /**
+   * A slice of one of its lists: waiting tasks queue by queue, tasks that are over in the order in which they are forgotten,
+   * the last first. Nothing is read but the slice. A ledger in Redis lists only the newest of those that are over.
+   */
+  walk(request: WalkRequest): Promise<Slice>;
   /** The states of these tasks, in their order. Null: the task is unknown. */
   states(ids: readonly string[]): Promise<readonly (TaskState | null)[]>;
   /** The newest tasks, newest first. */

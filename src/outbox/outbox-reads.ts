@@ -2,6 +2,7 @@ import type {
   DeadLetterDetails,
   DeadLetterPage,
   Failing,
+  HistoryEntry,
   LetterPageRequest,
   PageRequest,
 } from '../ledger/dead-letter.ts';
@@ -14,6 +15,8 @@ export interface OutboxReads {
   /** The newest rows, newest first. */
   recent(limit: number): Promise<readonly OutboxEntry[]>;
   find(id: string): Promise<OutboxEntry | null>;
+  /** The same with its bytes, and what it waits for. */
+  view(id: string): Promise<RowView | null>;
   /** Rows that could not be published. */
   listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage>;
   showDeadLetter(id: string): Promise<DeadLetterDetails | null>;
@@ -64,6 +67,28 @@ export interface OutboxEntry {
   readonly createdAt: string;
   readonly availableAt: string;
   readonly orderingKey: string | null;
+  readonly tenant: string | null;
+}
+
+/** All that an outbox knows of a row. */
+export interface RowView extends OutboxEntry {
+  /** As people may see it. */
+  readonly body: Uint8Array;
+  readonly options: Uint8Array;
+  readonly isRedacted: boolean;
+  /** How often relays have had it. */
+  readonly claims: number;
+  readonly claimedBy: string | null;
+  /** The lease of that relay is over. */
+  readonly isClaimOver: boolean;
+  readonly etaAt: string | null;
+  /** The task in front of it under the same ordering key, and whether that is a dead letter which parks the key. */
+  readonly behind: { readonly id: string; readonly isParked: boolean } | null;
+  /** Relays that have a lease. Relays that move rows into a ledger in the same database need none. */
+  readonly relays: number;
+  readonly history: readonly HistoryEntry[];
+  /** The clock of the store. */
+  readonly nowMs: number;
 }
 
 export interface OutboxPage {

@@ -3,6 +3,7 @@ import type { DeadLetterDetails, LetterPageRequest } from '../../src/ledger/dead
 import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
 import type { ChordPart } from '../../src/ledger/ledger.ts';
 import type { OpenChord } from '../../src/ledger/open-chord.ts';
+import type { Position, Slice, TaskLine, WalkRequest } from '../../src/ledger/task-line.ts';
 import type { PurgeRequest } from '../../src/outbox/outbox-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { HOUR, ids, makeEnvelope, makeEnvelopes, MINUTE, unique } from './envelopes.ts';
@@ -44,6 +45,7 @@ export function describeLedgerReads(
     describe('sample', () => sampling(current));
     describe('dead tasks', () => deadTasks(current));
     describe('moments', () => moments(current));
+    describe('tasks', () => taskLists(current));
     describe('purge', () => purging(current));
     describe('open chords', () => openChords(current));
   });
@@ -197,6 +199,131 @@ function moments(current: Current): void {
     expect(found.get(dead.id)).toMatchObject({
       version: (await shown(current(), dead.id)).version,
     });
+  });
+}
+
+/** Reads a whole list in slices of two, and returns those of these tasks in the order of the list. */
+async function walked(
+  { reads }: Parts,
+  request: Pick<WalkRequest, 'section' | 'queue'>,
+  own: readonly string[],
+): Promise<TaskLine[]> {
+  const found: TaskLine[] = [];
+  let after: Position | null = null;
+  for (;;) {
+    const slice: Slice = await reads.walk({ ...request, after, limit: 2 });
+    expect(slice.length).toBeLessThanOrEqual(2);
+    found.push(...slice.map(({ task }) => task));
+    if (slice.length < 2) break;
+    after = slice.at(-1)?.at ?? null;
+  }
+  expect(new Set(ids(found)).size).toBe(found.length);
+  return found.filter(({ id }) => own.includes(id));
+}
+
+const forTenant = new TextEncoder().encode('{"tenant":"acme"}');
+
+function taskLists(current: Current): void {
+  it('that wait are listed queue by queue, with those set aside and those that crash workers', async () => {
+    const { driver } = current();
+    const queue = unique('queue');
+    const plain = makeEnvelopes(3, { queue, options: forTenant });
+    await driver.put(...plain);
+    const later = makeEnvelope({ queue });
+    await driver.ledger.park([{ envelope: later, delayMs: HOUR }]);
+    const unknown = makeEnvelope({ queue });
+    await driver.ledger.park([{ envelope: unknown, delayMs: 0, refusedBy: 'worker-1' }]);
+    const other = makeEnvelope();
+    await driver.put(other);
+    const own = ids([...plain, later, unknown, other]);
+    const ofQueue = await walked(current(), { section: 'waiting', queue }, own);
+    expect(ids(ofQueue).toSorted()).toEqual(own.slice(0, -1).toSorted());
+    expect(ids(ofQueue).filter(id => ids(plain).includes(id))).toEqual(ids(plain));
+    expect(ofQueue.find(({ id }) => id === plain[0]?.id)).toMatchObject({
+      name: 'conformance.task',
+      queue,
+      state: 'waiting',
+      tenant: 'acme',
+      worker: null,
+    });
+    const dueMs = Date.parse(ofQueue.find(({ id }) => id === later.id)?.dueAt ?? '');
+    expect(dueMs).toBeGreaterThan((await driver.nowMs()) + HOUR / 2);
+    const all = await walked(current(), { section: 'waiting', queue: null }, own);
+    expect(ids(all).toSorted()).toEqual(own.toSorted());
+  });
+
+  it('that run are listed with their worker, their epoch and the time they began', async () => {
+    const { driver } = current();
+    const running = [await driver.running(), await driver.running(), await driver.running()];
+    const own = running.map(({ task }) => task.id);
+    const found = await walked(current(), { section: 'running', queue: null }, own);
+    expect(ids(found).toSorted()).toEqual(own.toSorted());
+    for (const { task, worker } of running) {
+      const line = found.find(({ id }) => id === task.id);
+      expect(line).toMatchObject({ state: 'running', worker, epoch: task.epoch });
+      const sinceMs = (await driver.nowMs()) - Date.parse(line?.startedAt ?? '');
+      expect(Math.abs(sinceMs)).toBeLessThan(MINUTE);
+    }
+  });
+
+  it('that are over are listed, and those that are dead are not', async () => {
+    const { driver } = current();
+    const done = [await driver.done(), await driver.done(), await driver.done()];
+    const gone = makeEnvelope();
+    await driver.put(gone);
+    await driver.ledger.cancel(gone.id);
+    const dead = await driver.dead();
+    const own = ids([...done, gone, dead]);
+    const found = await walked(current(), { section: 'over', queue: null }, own);
+    expect(ids(found).toSorted()).toEqual(own.slice(0, -1).toSorted());
+    expect(found.find(({ id }) => id === gone.id)?.state).toBe('cancelled');
+    expect(found.every(({ endedAt }) => endedAt !== null)).toBe(true);
+  });
+
+  it('are refused a cursor that is none', async () => {
+    const { reads } = current();
+    for (const section of ['waiting', 'running', 'over'] as const) {
+      const after = ['a', 'b', 'c', 'd', 'e', 'f'];
+      const walk = reads.walk({ section, queue: null, after, limit: 1 });
+      await expect(walk).rejects.toMatchObject({ code: 'ERR_OPTION_RANGE' });
+    }
+  });
+
+  it('are shown with bytes, result, reason and history', async () => {
+    const { reads, driver } = current();
+    const { task, worker, envelope } = await driver.running(makeEnvelope({ options: forTenant }));
+    expect(await reads.view(task.id)).toMatchObject({
+      state: 'running',
+      worker,
+      tenant: 'acme',
+      isSuspect: false,
+      refusedBy: null,
+      ending: null,
+      isRedacted: false,
+    });
+    const shownBody = (await reads.view(task.id))?.body;
+    expect(Buffer.from(shownBody ?? []).toString()).toBe(Buffer.from(envelope.body).toString());
+    const result = new TextEncoder().encode('{"n":1.0}');
+    await driver.commit(task, { outcome: { kind: 'done', result } });
+    const ended = await reads.view(task.id);
+    expect(ended).toMatchObject({ state: 'done', ending: 'done', worker: null, startedAt: null });
+    expect(Buffer.from(ended?.result ?? []).toString()).toBe('{"n":1.0}');
+    expect(ended?.history.map(({ step }) => step)).toContain('begun');
+    expect(Math.abs((ended?.nowMs ?? 0) - (await driver.nowMs()))).toBeLessThan(MINUTE);
+    const discarded = await driver.done(makeEnvelope(), {
+      outcome: { kind: 'discarded', why: 'nothing to do' },
+    });
+    expect(await reads.view(discarded.id)).toMatchObject({
+      ending: 'discarded',
+      error: 'nothing to do',
+    });
+    const dead = await driver.dead();
+    const reason = 'ERR_ATTEMPTS_SPENT';
+    expect(await reads.view(dead.id)).toMatchObject({ state: 'dead', reason, error: 'declined' });
+    const unknown = makeEnvelope();
+    await driver.ledger.park([{ envelope: unknown, delayMs: 0, refusedBy: 'worker-1' }]);
+    expect((await reads.view(unknown.id))?.refusedBy).toBe('worker-1');
+    expect(await reads.view('no-such-task')).toBeNull();
   });
 }
 

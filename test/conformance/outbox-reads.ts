@@ -279,6 +279,37 @@ function rows(current: Current): void {
     expect(Date.parse(entry?.availableAt ?? '')).toBeGreaterThan(writtenMs + HOUR / 2);
   });
 
+  it('are shown with their bytes, their claim and what stands in front of them', async () => {
+    const { reads, store } = current();
+    const key = unique('key');
+    const options = new TextEncoder().encode('{"tenant":"acme"}');
+    const [first, second] = [makeEnvelope({ options }), makeEnvelope()];
+    await current().writeRow({ envelope: first, orderingKey: key, parksKey: true });
+    await current().writeRow({ envelope: second, orderingKey: key, parksKey: true });
+    const waiting = await reads.view(first.id);
+    expect(waiting).toMatchObject({ state: 'pending', claims: 0, claimedBy: null, behind: null });
+    expect(waiting).toMatchObject({ tenant: 'acme', isRedacted: false, isClaimOver: false });
+    expect(bytesOf(waiting?.body)).toEqual(bytesOf(first.body));
+    const skewMs = (waiting?.nowMs ?? 0) - (await current().nowMs());
+    expect(Math.abs(skewMs)).toBeLessThan(MINUTE);
+    const behind = { id: first.id, isParked: false };
+    expect((await reads.view(second.id))?.behind).toEqual(behind);
+    const { token, row } = await claimRow(current(), first);
+    const claimed = await reads.view(first.id);
+    expect(claimed).toMatchObject({ state: 'claimed', claims: 1, isClaimOver: false });
+    expect(claimed?.claimedBy).toMatch(/^relay-/);
+    expect(claimed?.relays).toBeGreaterThan(0);
+    await store.settleFailed(token, [{ row, error: 'no such exchange', delayMs: null }]);
+    expect((await reads.view(second.id))?.behind).toEqual({ ...behind, isParked: true });
+    expect(await reads.view(first.id)).toBeNull();
+    const letter = (await reads.listDeadLetters(page({}))).items.find(({ id }) => id === first.id);
+    expect(letter).toMatchObject({ tenant: 'acme', orderingKey: key });
+    const etaMs = (await current().nowMs()) + HOUR;
+    const later = makeEnvelope({ etaMs });
+    await current().writeRow({ envelope: later });
+    expect(Date.parse((await reads.view(later.id))?.etaAt ?? '')).toBe(Math.floor(etaMs));
+  });
+
   it('in a newer format are marked as unsupported', async () => {
     const envelope = makeEnvelope();
     await current().writeRow({ envelope, rowVersion: 99 });

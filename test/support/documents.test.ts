@@ -1,6 +1,8 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { FILTER_TERMS } from '../../src/admin/task-filter.ts';
+import { WHY_ANSWERS } from '../../src/admin/why.ts';
 import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -106,4 +108,31 @@ it('ARCHITECTURE.md has no long line of prose and no long table cell', () => {
   expect(lines.filter(line => !isRow(line) && line.length > LONGEST_LINE)).toEqual([]);
   const cells = lines.filter(isRow).flatMap(line => line.split(' | '));
   expect(cells.filter(cell => cell.length > LONGEST_CELL)).toEqual([]);
+});
+
+describe('the page about the command line', () => {
+  const section = read('docs/reference/cli.md')
+    .split(/^## /m)
+    .find(text => text.startsWith('`outlast tasks`'));
+  const rows = Array.from(
+    (section ?? '').matchAll(/^\| `([^`]+)` \| (.*) \|$/gm),
+    ([, name = '', text = '']) => [name, text],
+  );
+
+  it('has every answer to why, in the same words and order', () => {
+    const answers = rows.filter(([name = '']) => !name.startsWith('--'));
+    expect(answers).toEqual(Object.entries(WHY_ANSWERS));
+  });
+
+  it('has every term of a filter, in the same words', () => {
+    const flags = rows.filter(([name = '']) => name.startsWith('--') && !/limit|cursor/.test(name));
+    const flagOf = (term: string): string =>
+      term.replaceAll(/[A-Z]/g, letter => `-${letter.toLowerCase()}`);
+    expect(flags).toEqual(
+      Object.entries(FILTER_TERMS).map(([term, { value, sentence }]) => [
+        `--${flagOf(term)} <${value}>`,
+        sentence,
+      ]),
+    );
+  });
 });

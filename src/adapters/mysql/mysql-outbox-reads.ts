@@ -12,9 +12,11 @@ import type {
   OutboxPage,
   OutboxReads,
   OutboxSample,
+  RowView,
 } from '../../outbox/outbox-reads.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import { likePattern } from '../../task/glob.ts';
+import { tenantIn } from '../../ledger/task-line.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
 import {
@@ -96,6 +98,30 @@ export class MysqlOutboxReads implements OutboxReads {
     return row?.['id'] === id ? readEntry(row) : null;
   }
 
+  async view(id: string): Promise<RowView | null> {
+    const [row] = await this.#db.rows(SQL.outboxView, [ROW_SCHEMA_VERSION, id]);
+    if (row?.['id'] !== id) return null;
+    const [parked, ahead] = [row['parked'] as string | null, row['behind'] as string | null];
+    const front = parked ?? ahead;
+    return {
+      ...readEntry(row),
+      ...shownPayload({
+        body: readBytes(row['body']),
+        options: readBytes(row['options']),
+        redactedArgs: readOptionalBytes(row['redacted_args']),
+        redactedKwargs: readOptionalBytes(row['redacted_kwargs']),
+      }),
+      claims: Number(row['claims']),
+      claimedBy: row['claimed_by'] as string | null,
+      isClaimOver: Number(row['claim_over']) === 1,
+      etaAt: row['eta_ms'] === null ? null : readInstant(row['eta_ms']),
+      behind: front === null ? null : { id: front, isParked: parked !== null },
+      relays: Number(row['relays']),
+      history: readHistory(row['history']),
+      nowMs: Number(row['now_ms']),
+    };
+  }
+
   async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
     const { cursor, taskName, limit, order } = page;
     const place = cursor === null ? null : readCursor(cursor);
@@ -113,7 +139,6 @@ export class MysqlOutboxReads implements OutboxReads {
     if (row?.['id'] !== id) return null;
     return {
       ...readSummary(row),
-      createdAt: readInstant(row['created_ms']),
       expiresAt: row['expires_ms'] === null ? null : readInstant(row['expires_ms']),
       ...shownPayload({
         body: readBytes(row['body']),
@@ -139,6 +164,7 @@ function readEntry(row: MysqlRow): OutboxEntry {
     createdAt: readInstant(row['created_ms']),
     availableAt: readInstant(row['available_ms']),
     orderingKey: readKey(row['ordering_key']),
+    tenant: tenantIn(readBytes(row['options'])),
   };
 }
 
@@ -152,5 +178,8 @@ function readSummary(row: MysqlRow): DeadLetterSummary {
     error: row['error'] as string,
     deadAt: row['dead_at'] as string,
     version: Number(row['version']),
+    createdAt: readInstant(row['created_ms']),
+    tenant: tenantIn(readBytes(row['options'])),
+    orderingKey: readKey(row['ordering_key']),
   };
 }

@@ -53,6 +53,7 @@ export const SQL: {
   readonly outboxQueues: Entry;
   readonly outboxRecent: Entry;
   readonly outboxSample: Entry;
+  readonly outboxView: Entry;
   readonly packetLimit: Entry;
   readonly pruneEffectKeys: Entry;
   readonly pruneEffects: Entry;
@@ -333,7 +334,7 @@ order by t.trx_started limit 5`,
   },
   outboxFind: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
-  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  o.last_error, o.ordering_key, o.options, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
 from outlast_outbox o where o.task_id = ?`,
     order: [0, 1],
@@ -348,13 +349,14 @@ from outlast_outbox o where o.task_id = ?`,
   timestampdiff(microsecond, '1970-01-01 00:00:00', d.created_at) div 1000 as created_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', d.expires_at) div 1000 as expires_ms,
   concat('[', d.args, ',', d.kwargs, ',', d.embed, ']') as body, d.options, d.redacted_args, d.redacted_kwargs,
-  d.error_history as history
+  d.error_history as history, d.ordering_key
 from outlast_dead_letter d where d.task_id = ?`,
     order: [0],
   },
   outboxLettersNewest: {
     text: `select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
-  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at
+  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', d.created_at) div 1000 as created_ms, d.ordering_key, d.options
 from outlast_dead_letter d force index (outlast_dead_letter_dead_at)
 where (? is null or d.dead_at < ? or (d.dead_at = ? and d.task_id < ?)) and (? is null or d.task_name like ?)
 order by d.dead_at desc, d.task_id desc limit ?`,
@@ -362,7 +364,8 @@ order by d.dead_at desc, d.task_id desc limit ?`,
   },
   outboxLettersOldest: {
     text: `select d.task_id as id, d.task_name as name, d.queue, d.failure_reason as error, d.version,
-  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at
+  date_format(d.dead_at, '%Y-%m-%dT%H:%i:%s.%fZ') as dead_at,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', d.created_at) div 1000 as created_ms, d.ordering_key, d.options
 from outlast_dead_letter d force index (outlast_dead_letter_dead_at)
 where (? is null or d.dead_at > ? or (d.dead_at = ? and d.task_id > ?)) and (? is null or d.task_name like ?)
 order by d.dead_at, d.task_id limit ?`,
@@ -370,7 +373,7 @@ order by d.dead_at, d.task_id limit ?`,
   },
   outboxList: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
-  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  o.last_error, o.ordering_key, o.options, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
 from outlast_outbox o where o.id > ? order by o.id limit ?`,
     order: [0, 1, 2],
@@ -400,7 +403,7 @@ order by o.available_at, o.id limit 1`,
   },
   outboxRecent: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
-  o.last_error, o.ordering_key, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  o.last_error, o.ordering_key, o.options, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms
 from outlast_outbox o order by o.id desc limit ?`,
     order: [0, 1],
@@ -412,6 +415,22 @@ from outlast_outbox o order by o.id desc limit ?`,
   timestampdiff(microsecond, min(greatest(created_at, coalesce(eta, created_at))), utc_timestamp(6)) div 1000 as oldest_ms
 from outlast_outbox force index (outlast_outbox_due) group by state`,
     order: [0],
+  },
+  outboxView: {
+    text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= ? as supported, o.retries,
+  o.last_error, o.ordering_key, o.options, timestampdiff(microsecond, '1970-01-01 00:00:00', o.created_at) div 1000 as created_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
+  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.redacted_args, o.redacted_kwargs, o.error_history as history,
+  o.claims, o.claimed_by,
+  o.state = 'claimed' and (o.claimed_until < utc_timestamp(6)
+    or not exists (select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= utc_timestamp(6))) as claim_over,
+  (select f.task_id from outlast_outbox f where f.ordering_key = o.ordering_key and f.id < o.id order by f.id limit 1) as behind,
+  (select d.task_id from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key limit 1) as parked,
+  (select count(*) from outlast_relay l where l.lease_until >= utc_timestamp(6)) as relays,
+  timestampdiff(microsecond, '1970-01-01 00:00:00', utc_timestamp(6)) div 1000 as now_ms
+from outlast_outbox o where o.task_id = ?`,
+    order: [0, 1],
   },
   packetLimit: {
     text: `select cast(@@max_allowed_packet as char) as bytes`,

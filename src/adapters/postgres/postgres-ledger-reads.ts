@@ -8,11 +8,18 @@ import type {
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
+import {
+  tenantIn,
+  type Slice,
+  type TaskRecordView,
+  type WalkRequest,
+} from '../../ledger/task-line.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { openChords } from './postgres-chord.ts';
 import { letterPage, letterParams, readHistory } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
 import { decodeError } from './postgres-rows.ts';
+import { view, walk } from './postgres-walk.ts';
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -62,7 +69,6 @@ export class PostgresLedgerReads implements LedgerReads {
     if (!row) return null;
     return {
       ...readSummary(row),
-      createdAt: row['created'] as string,
       expiresAt: row['expires'] as string | null,
       ...shownPayload({
         body: row['body'] as Uint8Array,
@@ -77,6 +83,14 @@ export class PostgresLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const row = (await this.#db.query(SQL.ledgerInspect, [id]))[0];
     return row ? readDetails(row) : null;
+  }
+
+  async view(id: string): Promise<TaskRecordView | null> {
+    return await view(this.#db, id);
+  }
+
+  async walk(request: WalkRequest): Promise<Slice> {
+    return await walk(this.#db, request);
   }
 
   async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
@@ -114,6 +128,9 @@ function readSummary(row: SqlRow): DeadLetterSummary {
     error: decodeError(row['error'] as Uint8Array | null)?.message ?? '',
     deadAt: row['dead_at'] as string,
     version: row['version'] as number,
+    createdAt: row['created'] as string,
+    tenant: tenantIn(row['options'] as Uint8Array),
+    orderingKey: null,
   };
 }
 

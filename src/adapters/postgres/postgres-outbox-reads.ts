@@ -10,8 +10,10 @@ import type {
   OutboxPage,
   OutboxReads,
   OutboxSample,
+  RowView,
 } from '../../outbox/outbox-reads.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { tenantIn } from '../../ledger/task-line.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { letterPage, letterParams, readHistory } from './postgres-letters.ts';
 import { readNumber } from './postgres-rows.ts';
@@ -75,6 +77,30 @@ export class PostgresOutboxReads implements OutboxReads {
     return row ? readEntry(row) : null;
   }
 
+  async view(id: string): Promise<RowView | null> {
+    const [row] = await this.#db.query(SQL.outboxView, [ROW_SCHEMA_VERSION, id]);
+    if (!row) return null;
+    const [parked, ahead] = [row['parked'] as string | null, row['behind'] as string | null];
+    const front = parked ?? ahead;
+    return {
+      ...readEntry(row),
+      ...shownPayload({
+        body: row['body'] as Uint8Array,
+        options: row['options'] as Uint8Array,
+        redactedArgs: row['redacted_args'] as Uint8Array | null,
+        redactedKwargs: row['redacted_kwargs'] as Uint8Array | null,
+      }),
+      claims: row['claims'] as number,
+      claimedBy: row['claimed_by'] as string | null,
+      isClaimOver: row['claim_over'] === true,
+      etaAt: row['eta'] as string | null,
+      behind: front === null ? null : { id: front, isParked: parked !== null },
+      relays: Number(row['relays']),
+      history: readHistory(row['history'] as Uint8Array),
+      nowMs: Number(row['now_ms']),
+    };
+  }
+
   async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
     const text = page.order === 'newest' ? SQL.outboxLettersNewest : SQL.outboxLettersOldest;
     return letterPage(await this.#db.query(text, letterParams(page)), page.limit, readSummary);
@@ -85,7 +111,6 @@ export class PostgresOutboxReads implements OutboxReads {
     if (!row) return null;
     return {
       ...readSummary(row),
-      createdAt: row['created'] as string,
       expiresAt: row['expires'] as string | null,
       ...shownPayload({
         body: row['body'] as Uint8Array,
@@ -115,6 +140,7 @@ function readEntry(row: SqlRow): OutboxEntry {
     createdAt: row['created'] as string,
     availableAt: row['available'] as string,
     orderingKey: row['ordering_key'] as string | null,
+    tenant: tenantIn(row['options'] as Uint8Array),
   };
 }
 
@@ -128,5 +154,8 @@ function readSummary(row: SqlRow): DeadLetterSummary {
     error: row['error'] as string,
     deadAt: row['dead_at'] as string,
     version: row['version'] as number,
+    createdAt: row['created'] as string,
+    tenant: tenantIn(row['options'] as Uint8Array),
+    orderingKey: row['ordering_key'] as string | null,
   };
 }

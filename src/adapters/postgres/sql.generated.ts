@@ -109,6 +109,12 @@ export const SQL: {
   readonly ledgerQueues: Entry;
   readonly ledgerRecent: Entry;
   readonly ledgerStates: Entry;
+  readonly ledgerView: Entry;
+  readonly ledgerWalkOver: Entry;
+  readonly ledgerWalkRefused: Entry;
+  readonly ledgerWalkRunning: Entry;
+  readonly ledgerWalkSuspects: Entry;
+  readonly ledgerWalkWaiting: Entry;
   readonly lift: Entry;
   readonly lockOrderingKeys: Entry;
   readonly markSent: Entry;
@@ -127,6 +133,7 @@ export const SQL: {
   readonly outboxQueues: Entry;
   readonly outboxRecent: Entry;
   readonly outboxSample: Entry;
+  readonly outboxView: Entry;
   readonly park: Entry;
   readonly pruneChords: Entry;
   readonly pruneEffects: Entry;
@@ -1239,13 +1246,17 @@ from withdrawn w, forgotten f`,
   to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as expires, body, options, history
 from outlast_task where state = 'dead' and id = $1`,
   ledgerLettersNewest: `select id, name, queue, reason, error, version,
-  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  case when octet_length(options) <= 65536 then options else '' end as options
 from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") < ($1::text::timestamptz, $2::text))
   and ($3::text is null or name like $3::text escape E'\\\\')
 order by ended_at desc, id collate "C" desc limit $4`,
   ledgerLettersOldest: `select id, name, queue, reason, error, version,
-  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  case when octet_length(options) <= 65536 then options else '' end as options
 from outlast_task
 where state = 'dead' and ($1::text is null or (ended_at, id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or name like $3::text escape E'\\\\')
@@ -1277,6 +1288,59 @@ having min(t.due) is not null`,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, history
 from outlast_task order by created_at desc limit $1`,
   ledgerStates: `select id, case state when 'refused' then 'waiting' else state end as state from outlast_task where id = any($1::text[])`,
+  ledgerView: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  options, body, history, result, ending, suspect, refused_by, state = 'refused' as is_refused,
+  (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms
+from outlast_task where id = $1`,
+  ledgerWalkOver: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  case when octet_length(options) <= 65536 then options else '' end as options,
+  to_char(keep_until at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as kept
+from outlast_task
+where keep_until is not null and keep_until <= $1::text::timestamptz and (keep_until, id collate "C") < ($1::text::timestamptz, $2::text)
+order by keep_until desc, id collate "C" desc limit $3`,
+  ledgerWalkRefused: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  case when octet_length(options) <= 65536 then options else '' end as options,
+  seq::text as seq
+from outlast_task
+where state = 'refused' and (queue, name, due, seq) > ($1::text, $2::text, $3::text::timestamptz, $4::text::bigint)
+order by queue, name, outlast_task.due, outlast_task.seq limit $5`,
+  ledgerWalkRunning: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  case when octet_length(options) <= 65536 then options else '' end as options,
+  substring(history from greatest(1, octet_length(history) - 4095)) as history
+from outlast_task
+where state = 'running' and id collate "C" > $1::text order by id collate "C" limit $2`,
+  ledgerWalkSuspects: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  case when octet_length(options) <= 65536 then options else '' end as options,
+  priority, seq::text as seq
+from outlast_task
+where state = 'waiting' and suspect
+  and (queue, priority, due, seq) > ($1::text, $2::smallint, $3::text::timestamptz, $4::text::bigint)
+order by queue, priority, outlast_task.due, outlast_task.seq limit $5`,
+  ledgerWalkWaiting: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
+  to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
+  case when octet_length(options) <= 65536 then options else '' end as options,
+  priority, seq::text as seq
+from outlast_task
+where state = 'waiting' and not suspect
+  and (queue, priority, due, seq) > ($1::text, $2::smallint, $3::text::timestamptz, $4::text::bigint)
+order by queue, priority, outlast_task.due, outlast_task.seq limit $5`,
   lift: `with t as materialized (
   select id, state, epoch, run from outlast_task where id = $1 for update
 ), lifted as (
@@ -1397,30 +1461,32 @@ on conflict (id) do nothing`,
 ) f group by name order by sum(retries) desc, name collate "C" limit $1`,
   outboxFind: `select id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
-  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key, options
 from outlast_outbox where task_id = $2`,
   outboxLetter: `select task_id as id, task_name as name, queue, failure_reason as error, version,
   to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(expires_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as expires,
   '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body,
-  options, redacted_args, redacted_kwargs, error_history as history
+  options, redacted_args, redacted_kwargs, error_history as history, ordering_key
 from outlast_dead_letter where task_id = $1`,
   outboxLettersNewest: `select task_id as id, task_name as name, queue, failure_reason as error, version,
-  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, ordering_key, options
 from outlast_dead_letter
 where ($1::text is null or (dead_at, task_id collate "C") < ($1::text::timestamptz, $2::text))
   and ($3::text is null or task_name like $3::text escape E'\\\\')
 order by outlast_dead_letter.dead_at desc, task_id collate "C" desc limit $4`,
   outboxLettersOldest: `select task_id as id, task_name as name, queue, failure_reason as error, version,
-  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at
+  to_char(dead_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as dead_at,
+  to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, ordering_key, options
 from outlast_dead_letter
 where ($1::text is null or (dead_at, task_id collate "C") > ($1::text::timestamptz, $2::text))
   and ($3::text is null or task_name like $3::text escape E'\\\\')
 order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
   outboxList: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
-  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key, options
 from outlast_outbox o where $2::text is null or o.id > $2::text::bigint order by o.id limit $3`,
   outboxNextDue: `select (extract(epoch from least(greatest(o.available_at, clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
@@ -1434,7 +1500,7 @@ from outlast_outbox tablesample system ($1::float8) group by queue order by queu
   outboxQueues: `select queue, count(*)::text as rows from outlast_outbox group by queue order by queue collate "C"`,
   outboxRecent: `select o.id::text as row, task_id as id, task_name as name, queue, state, schema_version <= $1 as supported, retries, last_error,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
-  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key
+  to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key, options
 from outlast_outbox o order by o.id desc limit $2`,
   outboxSample: `with again as materialized (
   select count(*) filter (where available_at > statement_timestamp() and retries > 0) as backoff,
@@ -1483,6 +1549,19 @@ select
   (select count(*) from outlast_task where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
     and state = 'waiting' and due > statement_timestamp())::text as tasks_backoff,
   (extract(epoch from clock_timestamp() - (select min(at) from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms`,
+  outboxView: `select o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= $1 as supported, o.retries, o.last_error,
+  to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
+  to_char(o.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available,
+  to_char(o.eta at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as eta,
+  o.ordering_key, o.options, o.redacted_args, o.redacted_kwargs, o.error_history as history, o.claims, o.claimed_by,
+  '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body,
+  o.state = 'claimed' and (o.claimed_until < clock_timestamp()
+    or not exists (select 1 from outlast_relay r where r.id = o.claimed_by and r.lease_until >= clock_timestamp())) as claim_over,
+  (select f.task_id from outlast_outbox f where f.ordering_key = o.ordering_key and f.id < o.id order by f.id limit 1) as behind,
+  (select d.task_id from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key limit 1) as parked,
+  (select count(*) from outlast_relay where lease_until >= clock_timestamp())::text as relays,
+  (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms
+from outlast_outbox o where o.task_id = $2`,
   park: `with msg as (
   select * from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::text[])
     with ordinality as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, delay_ms, refuser, place)

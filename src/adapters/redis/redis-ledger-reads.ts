@@ -12,6 +12,12 @@ import {
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
+import {
+  tenantIn,
+  type Slice,
+  type TaskRecordView,
+  type WalkRequest,
+} from '../../ledger/task-line.ts';
 import { globPattern } from '../../task/glob.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import type { RedisChords } from './redis-chords.ts';
@@ -21,6 +27,7 @@ import { walkDead } from './redis-dead.ts';
 import { unpack } from './redis-pack.ts';
 import { findRecord, mostInformative, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
+import { viewOf, walk } from './redis-walk.ts';
 
 /** Names read from each root for the most failing tasks: sums over several roots need more than the top. */
 const MOST_FAILING = 1_000;
@@ -83,8 +90,8 @@ export class RedisLedgerReads implements LedgerReads {
     const pattern = globPattern(taskName ?? '*');
     const sign = order === 'newest' ? -1 : 1;
     const found: DeadLetterSummary[] = [];
-    const walk = walkDead(this.#connection, root, { order, fromMs, beforeMs: null });
-    for await (const { id, record } of walk) {
+    const letters = walkDead(this.#connection, root, { order, fromMs, beforeMs: null });
+    for await (const { id, record } of letters) {
       const letter = summaryOf(id, record);
       const isAfter = start === null || sign * compareLetters(letter, start) > 0;
       if (isAfter && pattern.test(record.name)) found.push(letter);
@@ -103,7 +110,6 @@ export class RedisLedgerReads implements LedgerReads {
     const { record } = found;
     return {
       ...summaryOf(id, record),
-      createdAt: iso(record.createdMs),
       expiresAt: record.expiresMs === null ? null : iso(record.expiresMs),
       ...shownPayload({
         body: record.body ?? (await this.#bodyOf(found, id)),
@@ -118,6 +124,15 @@ export class RedisLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const found = await this.#find(id);
     return found === null ? null : detailsOf(id, found.record);
+  }
+
+  async view(id: string): Promise<TaskRecordView | null> {
+    const found = await this.#find(id);
+    return found === null ? null : await viewOf(this.#connection, found, id);
+  }
+
+  async walk(request: WalkRequest): Promise<Slice> {
+    return await walk({ connection: this.#connection, roots: await this.#roots() }, request);
   }
 
   async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
@@ -251,6 +266,9 @@ function summaryOf(id: string, record: StoredRecord): DeadLetterSummary {
     error: error?.message ?? '',
     deadAt: iso(endedMs),
     version: deaths,
+    createdAt: iso(record.createdMs),
+    tenant: tenantIn(record.options),
+    orderingKey: null,
   };
 }
 

@@ -8,12 +8,19 @@ import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-
 import type { TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
+import {
+  tenantIn,
+  type Slice,
+  type TaskRecordView,
+  type WalkRequest,
+} from '../../ledger/task-line.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { openChords } from './memory-chord.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import { iso, mostFailing } from './memory-outbox-reads.ts';
 import type { TaskRecord } from './memory-record.ts';
+import { viewOf, walkRecords } from './memory-walk.ts';
 
 /** Tasks that ended and were withdrawn or forgotten: of the dead, only purged ones. */
 const COUNTED_AS: Readonly<Record<Ending, keyof LedgerSample['tasks']>> = {
@@ -62,6 +69,15 @@ export class MemoryLedgerReads implements LedgerReads {
   async inspect(id: string): Promise<TaskDetails | null> {
     const record = this.#ledger.state.records.get(id);
     return record === undefined ? null : detailsOf(record);
+  }
+
+  async view(id: string): Promise<TaskRecordView | null> {
+    const record = this.#ledger.state.records.get(id);
+    return record === undefined ? null : viewOf(record, this.#ledger.state.nowMs);
+  }
+
+  async walk(request: WalkRequest): Promise<Slice> {
+    return walkRecords(this.#records(), request);
   }
 
   async states(ids: readonly string[]): Promise<readonly (TaskState | null)[]> {
@@ -168,6 +184,8 @@ function letterOf(record: TaskRecord): DeadLetterDetails {
     deadAt: iso(record.endedMs),
     version,
     createdAt: iso(record.createdMs),
+    tenant: envelope === null ? null : tenantIn(envelope.options),
+    orderingKey: null,
     expiresAt: expiresMs === null ? null : iso(expiresMs),
     ...shownPayload({
       body: envelope?.body.slice() ?? NO_BYTES,

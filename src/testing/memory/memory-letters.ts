@@ -27,6 +27,13 @@ export function pageOf(
 }
 
 function summaryOf(letter: DeadLetterDetails): DeadLetterSummary {
-  const { id, name, queue, where, reason, error, deadAt, version } = letter;
-  return { id, name, queue, where, reason, error, deadAt, version };
+  const {
+    body: _,
+    options: __,
+    isRedacted: ___,
+    expiresAt: ____,
+    history: _____,
+    ...summary
+  } = letter;
+  return summary;
 }

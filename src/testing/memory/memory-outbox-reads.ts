@@ -10,13 +10,15 @@ import type {
   OutboxPage,
   OutboxReads,
   OutboxSample,
+  RowView,
 } from '../../outbox/outbox-reads.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
+import { tenantIn } from '../../ledger/task-line.ts';
 import { toBytes } from '../../task/json.ts';
 import { shownPayload } from '../../task/redacted.ts';
 import { pageOf } from './memory-letters.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
-import { firstDueMs, type OutboxRecord } from './memory-outbox-guards.ts';
+import { firstDueMs, OUTBOX_GUARDS, type OutboxRecord } from './memory-outbox-guards.ts';
 import type { MemoryOutboxStore } from './memory-outbox-store.ts';
 import type { TaskRecord } from './memory-record.ts';
 
@@ -72,6 +74,38 @@ export class MemoryOutboxReads implements OutboxReads {
   async find(id: string): Promise<OutboxEntry | null> {
     const found = this.#rows().find(({ envelope }) => envelope.id === id);
     return found === undefined ? null : entryOf(found);
+  }
+
+  async view(id: string): Promise<RowView | null> {
+    const found = this.#rows().find(({ envelope }) => envelope.id === id);
+    return found === undefined ? null : this.#viewOf(found);
+  }
+
+  #viewOf(found: OutboxRecord): RowView {
+    const { nowMs, deadLetters } = this.#store;
+    const { envelope, redacted, orderingKey, row, state, claims, relay } = found;
+    const isSame = (other: OutboxRecord): boolean =>
+      orderingKey !== null && other.orderingKey === orderingKey;
+    const parked = [...deadLetters.values()].find(other => isSame(other) && other.parksKey);
+    const front = parked ?? this.#rows().find(other => isSame(other) && other.row < row);
+    const leaseUntilMs = this.#store.leases.get(relay);
+    return {
+      ...entryOf(found),
+      ...shownPayload({
+        body: envelope.body.slice(),
+        options: envelope.options.slice(),
+        redactedArgs: redacted === null ? null : toBytes(redacted.args),
+        redactedKwargs: redacted === null ? null : toBytes(redacted.kwargs),
+      }),
+      claims,
+      claimedBy: state === 'claimed' ? relay : null,
+      isClaimOver: OUTBOX_GUARDS.isClaimOver(found, leaseUntilMs, nowMs),
+      etaAt: envelope.etaMs === null ? null : iso(envelope.etaMs),
+      behind: front === undefined ? null : { id: front.envelope.id, isParked: front === parked },
+      relays: [...this.#store.leases.values()].filter(untilMs => untilMs >= nowMs).length,
+      history: [...found.history],
+      nowMs,
+    };
   }
 
   async listDeadLetters(page: LetterPageRequest): Promise<DeadLetterPage> {
@@ -153,6 +187,7 @@ function entryOf(record: OutboxRecord): OutboxEntry {
     createdAt: iso(record.createdMs),
     availableAt: iso(record.availableMs),
     orderingKey,
+    tenant: tenantIn(envelope.options),
   };
 }
 
@@ -168,6 +203,8 @@ function letterOf([id, record]: [string, OutboxRecord]): DeadLetterDetails {
     deadAt: iso(deadMs),
     version,
     createdAt: iso(createdMs),
+    tenant: tenantIn(envelope.options),
+    orderingKey: record.orderingKey,
     expiresAt: envelope.expiresMs === null ? null : iso(envelope.expiresMs),
     ...shownPayload({
       body: envelope.body.slice(),

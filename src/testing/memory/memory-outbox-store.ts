@@ -66,7 +66,8 @@ export class MemoryOutboxStore implements OutboxStore {
   readonly #clock: Pick<Clock, 'now'>;
   readonly #guards: OutboxGuards;
   readonly #journal: (entry: SettleEntry) => void;
-  readonly #leases = new Map<string, number>();
+  /** Of relays: until when. */
+  readonly leases: Map<string, number> = new Map();
   readonly #hints = new Set<() => void>();
   #lastRow = 0;
 
@@ -112,11 +113,11 @@ export class MemoryOutboxStore implements OutboxStore {
   }
 
   async beat(relay: string, leaseMs: number): Promise<void> {
-    this.#leases.set(relay, this.#clock.now() + leaseMs);
+    this.leases.set(relay, this.#clock.now() + leaseMs);
   }
 
   async leave(relay: string): Promise<void> {
-    this.#leases.delete(relay);
+    this.leases.delete(relay);
   }
 
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
@@ -317,7 +318,7 @@ export class MemoryOutboxStore implements OutboxStore {
   #returnLapsed(): void {
     const nowMs = this.#clock.now();
     for (const record of this.rows.values()) {
-      const leaseUntilMs = this.#leases.get(record.relay);
+      const leaseUntilMs = this.leases.get(record.relay);
       if (this.#guards.isClaimOver(record, leaseUntilMs, nowMs)) this.#free(record, 0);
     }
   }
