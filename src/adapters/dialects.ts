@@ -8,6 +8,7 @@ export const DIALECTS: Readonly<Record<string, DialectRow>> = {
     location: 'server',
     canBeLedger: true,
     language: 'postgres',
+    hasSchemas: true,
     load: () => import('./postgres/dialect.ts'),
   },
   pglite: {
@@ -16,6 +17,7 @@ export const DIALECTS: Readonly<Record<string, DialectRow>> = {
     location: 'folder',
     canBeLedger: true,
     language: 'postgres',
+    hasSchemas: true,
     load: () => import('./pglite/dialect.ts'),
   },
   mysql: {

@@ -24,7 +24,7 @@ Exit codes:
 
 export function exitCodeOf(error: unknown): ExitCode {
   if (!isOutlastError(error)) return isDenied(error) ? EXIT.permission : EXIT.failed;
-  if (error.code === 'ERR_FOLDER_HELD') return EXIT.conflict;
+  if (error.code === 'ERR_FOLDER_HELD' || error.code === 'ERR_TASKS_LEFT') return EXIT.conflict;
   if (error.code === 'ERR_SCHEMA_MISSING' || error.code === 'ERR_SCHEMA_NEWER') return EXIT.failed;
   switch (ERROR_FAMILY[error.code]) {
     case 'ConfigError':

@@ -22,12 +22,14 @@ import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
 import { addTasks } from './commands/tasks.ts';
 import { addWorkers } from './commands/workers.ts';
+import { addUninstall } from './commands/uninstall.ts';
 import { addWorker } from './commands/worker.ts';
 import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
 
 const COMMANDS: readonly AddCommand[] = [
   addMigrate,
+  addUninstall,
   addDev,
   addRelay,
   addWorker,

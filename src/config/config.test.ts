@@ -64,6 +64,7 @@ describe('precedence', () => {
         'maxPayloadBytes',
         'maxMessageBytes',
         'retention',
+        'schema',
         'signatureMaxAge',
         'signingAudience',
         'signingKeys',
@@ -340,6 +341,44 @@ describe('an additional outbox', () => {
     const error = thrownBy(() => resolveConfig({ outboxes }));
     expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'outboxes.crm.database' });
     expect(inspect(error)).not.toContain('hunter2');
+  });
+});
+
+describe('a schema', () => {
+  const database = 'postgres://localhost/shop';
+
+  it('belongs to the database, from the file or from a variable that is stronger', () => {
+    const ofFile = resolveConfig({ database, schema: 'outlast' });
+    expect(ofFile.database).toEqual({ kind: 'postgres', url: database, schema: 'outlast' });
+    expect(ofFile.settings['schema']).toEqual({ value: 'outlast', source: 'file' });
+    const ofEnv = resolveConfig({ database, schema: 'outlast' }, { OUTLAST_SCHEMA: 'jobs' });
+    expect(ofEnv.database).toMatchObject({ schema: 'jobs' });
+    expect(resolveConfig({ database }).database).toEqual({ kind: 'postgres', url: database });
+  });
+
+  it('of an outbox is its own', () => {
+    const crm = { database: 'postgres://localhost/crm', schema: 'jobs' };
+    const { outboxes } = resolveConfig({
+      database,
+      schema: 'outlast',
+      outboxes: { crm, other: { database } },
+    });
+    expect(outboxes).toMatchObject({ crm: { schema: 'jobs' }, other: { url: database } });
+    expect(outboxes['other']).not.toHaveProperty('schema');
+  });
+
+  it.each(['', 'Jobs', 'a b', 'a"b', 'a.b', 'pg_jobs', '1st', 'x'.repeat(41), 5, null])(
+    '%o is refused',
+    schema => {
+      const error = thrownBy(() => resolveConfig({ database, schema } as never));
+      expect(error).toMatchObject({ code: 'ERR_OPTION_RANGE', option: 'schema' });
+    },
+  );
+
+  it('is refused for MySQL, which has none', () => {
+    const outboxes = { crm: { database: 'mysql://localhost/crm', schema: 'jobs' } };
+    const error = thrownBy(() => resolveConfig({ outboxes }));
+    expect(error).toMatchObject({ code: 'ERR_CONFIG_TIER', option: 'outboxes.crm.schema' });
   });
 });
 

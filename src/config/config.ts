@@ -10,9 +10,16 @@ import type { BrokerTarget } from './broker-target.ts';
 import { checkRelations, fleetWarnings } from './check-relations.ts';
 import { readCelery, type CeleryRules } from './celery.ts';
 import type { OutboxTarget } from './database-target.ts';
-import { parseDatabaseUrl } from './database-url.ts';
+import { inSchema, parseDatabaseUrl } from './database-url.ts';
 import { embeddedDefaults } from './embedded-defaults.ts';
-import { DATABASE_ENV, optionsFromEnv, type Env, type SectionOptions } from './from-env.ts';
+import {
+  DATABASE_ENV,
+  optionsFromEnv,
+  SCHEMA_ENV,
+  type Env,
+  type EnvOptions,
+  type SectionOptions,
+} from './from-env.ts';
 import { readMessaging, type LedgerTarget, type Messaging } from './messaging.ts';
 import { envOf, flagOf, OPTION_TABLE, STAGE_TABLES } from './option-table.ts';
 import type { OutlastConfig, WorkerOptions } from './options.generated.ts';
@@ -122,8 +129,8 @@ export function resolveConfig(
   refuseUnknown(Object.keys(config), TOP_LEVEL_OPTIONS, key => key);
   const fromEnv = optionsFromEnv(env);
   const settings: Record<string, Setting> = {};
-  const database = readDatabase(config, fromEnv.database, flags.folder ?? process.cwd());
-  settings['database'] = { value: maskUrl(database.target.url), source: database.source };
+  const database = readDatabase(config, fromEnv, flags.folder ?? process.cwd());
+  Object.assign(settings, databaseSettings(database));
   const messaging = readMessaging(config, env, database.target);
   Object.assign(settings, messagingSettings(messaging));
   const top = readTopLevel(config, env);
@@ -257,13 +264,37 @@ function withSigning(
 interface SourcedTarget {
   readonly target: OutboxTarget;
   readonly source: Source;
+  readonly schemaSource: Source;
+}
+
+function databaseSettings(found: SourcedTarget): Readonly<Record<string, Setting>> {
+  const { target, source, schemaSource } = found;
+  return {
+    database: { value: maskUrl(target.url), source },
+    schema: { value: target.schema ?? 'none', source: schemaSource },
+  };
 }
 
 function readDatabase(
   config: Readonly<Record<string, unknown>>,
-  fromEnv: string | undefined,
+  fromEnv: Pick<EnvOptions, 'database' | 'schema'>,
   folder: string,
 ): SourcedTarget {
+  const { target, source } = readUrl(config, fromEnv.database, folder);
+  const isInEnv = fromEnv.schema !== undefined;
+  const schema = isInEnv ? fromEnv.schema : config['schema'];
+  return {
+    target: inSchema(target, schema, isInEnv ? SCHEMA_ENV : 'schema'),
+    source,
+    schemaSource: isInEnv ? 'env' : schema === undefined ? 'default' : 'file',
+  };
+}
+
+function readUrl(
+  config: Readonly<Record<string, unknown>>,
+  fromEnv: string | undefined,
+  folder: string,
+): Pick<SourcedTarget, 'target' | 'source'> {
   if (fromEnv !== undefined) {
     // A path in a variable is relative to the working directory, not to the folder of the file.
     const origin = { option: DATABASE_ENV, folder: process.cwd() };

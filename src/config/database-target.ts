@@ -5,4 +5,6 @@ export interface OutboxTarget {
   readonly url: string;
   /** Of an embedded database, which one process at a time holds. Left out: it is on a server. */
   readonly folder?: string;
+  /** Where its tables are. Left out: where `search_path` finds them. */
+  readonly schema?: string;
 }

@@ -4,7 +4,7 @@ import { hasMisplacedAt, maskUrl } from '../errors/mask-secrets.ts';
 import { DIALECTS } from '../adapters/dialects.ts';
 import type { DialectRow } from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from './database-target.ts';
-import { rangeError } from './options.ts';
+import { rangeError, shown } from './options.ts';
 
 /** What a URL was given as, and what a relative folder in it is relative to. */
 export interface UrlOrigin {
@@ -29,6 +29,28 @@ export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): OutboxTarget 
   return row.location === 'folder'
     ? parseFolder({ kind, scheme, url }, origin)
     : parseServer({ kind, scheme, url }, row, origin);
+}
+
+/** Short enough for the names of channels, which begin with it; neither quotes nor dots, because it is put into statements. */
+const SCHEMA = /^(?!pg_)[a-z_][a-z0-9_]{0,39}$/;
+
+/** The same database with its tables in a schema. */
+export function inSchema(target: OutboxTarget, schema: unknown, option: string): OutboxTarget {
+  if (schema === undefined) return target;
+  if (typeof schema !== 'string' || !SCHEMA.test(schema))
+    throw rangeError(
+      option,
+      `is ${shown(schema)}`,
+      'Use up to 40 small letters, digits and _, as in `outlast`; pg_ is for PostgreSQL.',
+    );
+  const { hasSchemas, title } = dialectRow(target);
+  if (!hasSchemas)
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `\`${option}\` is set, and ${title} has no schemas`,
+      hint: `Remove \`${option}\`: the tables are in the database that the URL names.`,
+      fields: { option },
+    });
+  return Object.freeze({ ...target, schema });
 }
 
 /** What is known of the kind of a database without loading it. */

@@ -25,9 +25,12 @@ export interface SectionOptions {
 
 export interface EnvOptions extends SectionOptions {
   readonly database: string | undefined;
+  readonly schema: string | undefined;
 }
 
 export const DATABASE_ENV: string = envIn(TOP_LEVEL_TABLE, 'database');
+
+export const SCHEMA_ENV: string = envIn(TOP_LEVEL_TABLE, 'schema');
 
 /** Reads every variable that is an option; rejects those that look like one and are not. */
 export function optionsFromEnv(env: Env): EnvOptions {
@@ -39,6 +42,7 @@ export function optionsFromEnv(env: Env): EnvOptions {
   };
   return {
     database: env[DATABASE_ENV],
+    schema: env[SCHEMA_ENV],
     relay: section('relay'),
     worker: section('worker'),
     resurrector: section('resurrector'),

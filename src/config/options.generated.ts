@@ -281,6 +281,12 @@ export interface OutlastConfig {
    */
   readonly database?: string | undefined;
   /**
+   * The PostgreSQL schema of Outlast's tables, `outlast` for example, so that tools that compare your own schema with
+   * the database leave them alone. None: where `search_path` finds them.
+   * @default none
+   */
+  readonly schema?: string | undefined;
+  /**
    * Where the relay publishes and workers consume: `amqp://…`, `amqps://…`, `redis://…`, `rediss://…`, or options with
    * a `url`. None: the database.
    * @default none
@@ -298,11 +304,11 @@ export interface OutlastConfig {
    */
   readonly celery?: CeleryOptions | undefined;
   /**
-   * Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`; `relay --outbox
-   * crm` publishes them into `database`.
+   * Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`, with a `schema` of
+   * its own if it has one; `relay --outbox crm` publishes them into `database`.
    * @default {}
    */
-  readonly outboxes?: Readonly<Record<string, { readonly database: string }>> | undefined;
+  readonly outboxes?: Readonly<Record<string, { readonly database: string; readonly schema?: string | undefined }>> | undefined;
   /**
    * Modules whose exported handlers a worker runs: paths relative to the config file, with `*` and `**`.
    * @default []

@@ -1,8 +1,8 @@
 import { outlastError } from '../errors/error.ts';
 import { safeName } from '../task/names.ts';
 import type { OutboxTarget } from './database-target.ts';
-import { isEmbedded, parseDatabaseUrl } from './database-url.ts';
-import { asRecord, nearest, rangeError, refuseUnknown } from './options.ts';
+import { inSchema, isEmbedded, parseDatabaseUrl } from './database-url.ts';
+import { asRecord, dropUndefined, nearest, rangeError, refuseUnknown } from './options.ts';
 
 /** Reads the outboxes in separate databases. */
 export function readOutboxes(
@@ -12,11 +12,11 @@ export function readOutboxes(
   const given = value === undefined ? {} : asRecord(value, 'outboxes');
   const read = Object.entries(given).map(([name, entry]) => {
     const option = `outboxes.${safeName(name, 'outbox')}`;
-    const fields = asRecord(entry, option);
-    refuseUnknown(Object.keys(fields), ['database'], key => `${option}.${key}`);
+    const fields = dropUndefined(asRecord(entry, option));
+    refuseUnknown(Object.keys(fields), ['database', 'schema'], key => `${option}.${key}`);
     const target = parseDatabaseUrl(fields['database'], { option: `${option}.database`, folder });
     if (isEmbedded(target)) throw embedded(option);
-    return [name, target] as const;
+    return [name, inSchema(target, fields['schema'], `${option}.schema`)] as const;
   });
   return Object.freeze(Object.fromEntries(read));
 }

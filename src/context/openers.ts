@@ -13,6 +13,7 @@ import type {
   MigrateReport,
   OpenOptions,
   OutboxDatabase,
+  UninstallReport,
 } from '../adapters/sql/dialect.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { Fleet, FleetOptions } from '../broker/fleet.ts';
@@ -28,7 +29,8 @@ const QUERY_TIMEOUT_MS = 35_000;
 
 /** The code of a dialect; here and below, what not every configuration has is loaded when it is asked for. */
 export async function loadDialect(target: OutboxTarget): Promise<Dialect> {
-  return (await dialectRow(target).load()).dialect;
+  const { dialect } = await dialectRow(target).load();
+  return target.schema === undefined ? dialect : (dialect.inSchema?.(target.schema) ?? dialect);
 }
 
 /** Connects to the database and nothing else; tables may be missing. */
@@ -161,6 +163,19 @@ export async function migrateTarget(
   const database = await openDatabase(target, { embedded: 'create' });
   try {
     return await database.migrate(options);
+  } finally {
+    await database.close();
+  }
+}
+
+/** Drops the tables of a database, or of an outbox alone, unless tasks are left there. */
+export async function uninstallTarget(
+  target: OutboxTarget,
+  options: MigrateOptions = {},
+): Promise<UninstallReport> {
+  const database = await openDatabase(target, { embedded: 'existing' });
+  try {
+    return await database.uninstall(options);
   } finally {
     await database.close();
   }

@@ -1,6 +1,6 @@
 import type { ReadModel } from '../admin/read-model.ts';
-import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import { toText } from '../task/json.ts';
 import type { Child } from '../worker/supervisor.ts';
 import { journeyOf } from './journey.ts';
@@ -8,7 +8,7 @@ import type { Shop } from './shop/shop.ts';
 import type { ProgressView, Snapshot, TaskView } from './view.ts';
 
 export interface SnapshotSource {
-  readonly db: SqlDatabase;
+  readonly outboxReads: Pick<OutboxReads, 'recent'>;
   readonly reads: ReadModel;
   readonly ledgerReads: Pick<LedgerReads, 'moments'>;
   /** The name of the database on the page; contains no password. */
@@ -25,25 +25,21 @@ const SHOWN = 30;
 /** How far back to search for a running task: one with more newer tasks than this is not found. */
 const MOST_RECENT = 200;
 
-// Times are absolute, so that a task that only waits looks the same in every snapshot.
-const PENDING = `
-select task_id as id, (extract(epoch from available_at) * 1000)::bigint::text as due_ms
-from outlast_outbox where task_id = any($1::text[])`;
-
 /** Reads everything the page shows. */
 export async function readSnapshot(source: SnapshotSource): Promise<Snapshot> {
-  const { db, reads, ledgerReads, shop, database } = source;
+  const { outboxReads, reads, ledgerReads, shop, database } = source;
   const stats = await reads.stats(0);
   const recent = await reads.recent(SHOWN);
   const ids = recent.map(task => task.id);
   const moments = new Map((await ledgerReads.moments(ids)).map(moment => [moment.id, moment]));
-  const pending = new Map((await db.query(PENDING, [ids])).map(row => [row['id'], row['due_ms']]));
+  // Times are absolute, so that a task that only waits looks the same in every snapshot.
+  const rows = await outboxReads.recent(SHOWN);
+  const pending = new Map(rows.map(({ id, availableAt }) => [id, Date.parse(availableAt)]));
   const orders = await shop?.describe(ids);
   const tasks = recent.map((task): TaskView => {
     const moment = moments.get(task.id);
     const order = orders?.get(task.id);
-    const pendingMs = pending.get(task.id);
-    const dueMs = moment?.dueMs ?? (typeof pendingMs === 'string' ? Number(pendingMs) : null);
+    const dueMs = moment?.dueMs ?? pending.get(task.id) ?? null;
     return {
       id: task.id,
       name: task.name,

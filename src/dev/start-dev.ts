@@ -59,7 +59,7 @@ export async function startDevOn(dev: DevContext, settings: DevSettings): Promis
     const supervisor = await superviseDev(dev, settings);
     let isDraining = false;
     const source: SnapshotSource = {
-      db: stores.db,
+      outboxReads: stores.outboxReads,
       reads: stores.reads,
       ledgerReads: stores.ledgerReads,
       database,

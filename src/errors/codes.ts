@@ -40,6 +40,10 @@ export interface ErrorFields {
   readonly ERR_RESULT_BEFORE_COMMIT: { readonly id: string };
   readonly ERR_CHECKPOINT_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
   readonly ERR_SIGNING_KEYS_WITHHELD: Record<never, never>;
+  readonly ERR_TASKS_LEFT: {
+    /** How many of each kind: `outboxRows`, `tasks`, `deadLetters`, `followUps`, `workers`, `relays`. */
+    readonly left: object;
+  };
   readonly ERR_CLOSED: Record<never, never>;
   // AdmissionRejectedError: wait that long, then ask again.
   readonly ERR_ADMISSION_REJECTED: {
@@ -139,6 +143,7 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_RESULT_BEFORE_COMMIT: 'UsageError',
   ERR_CHECKPOINT_TOO_LARGE: 'UsageError',
   ERR_SIGNING_KEYS_WITHHELD: 'UsageError',
+  ERR_TASKS_LEFT: 'UsageError',
   ERR_CLOSED: 'UsageError',
   ERR_ADMISSION_REJECTED: 'AdmissionRejectedError',
   ERR_TASK_FAILED: 'OutcomeError',

@@ -12,6 +12,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     sentence:
       'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also `mysql://…` or `mariadb://…`.',
   },
+  schema: {
+    kind: 'text',
+    env: 'OUTLAST_SCHEMA',
+    defaultNote: 'none',
+    sentence:
+      "The PostgreSQL schema of Outlast's tables, `outlast` for example, so that tools that compare your own schema with the database leave them alone. None: where `search_path` finds them.",
+    more: 'See [migrations beside your own](../guides/migrations.md).',
+  },
   broker: {
     kind: 'url',
     type: 'string | BrokerOptions',
@@ -37,10 +45,10 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
   },
   outboxes: {
     kind: 'record',
-    type: 'Readonly<Record<string, { readonly database: string }>>',
+    type: 'Readonly<Record<string, { readonly database: string; readonly schema?: string | undefined }>>',
     default: {},
     sentence:
-      'Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`; `relay --outbox crm` publishes them into `database`.',
+      'Outboxes in other databases, PostgreSQL, MySQL or MariaDB, by name: `{ crm: { database: … } }`, with a `schema` of its own if it has one; `relay --outbox crm` publishes them into `database`.',
   },
   tasks: {
     kind: 'list',

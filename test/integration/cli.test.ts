@@ -44,6 +44,7 @@ async function execute(url: string, statements: readonly string[]): Promise<void
 
 const VERBS: readonly (readonly string[])[] = [
   ['migrate'],
+  ['uninstall'],
   ['dev'],
   ['relay'],
   ['worker'],

@@ -13,6 +13,7 @@ import { MysqlOutboxWriter } from './mysql-outbox-writer.ts';
 import { MysqlResultStore } from './mysql-result-store.ts';
 import { MysqlTiers } from './mysql-tiers.ts';
 import { compareMysql } from './same-database.ts';
+import { printUninstall, uninstall } from './uninstall.ts';
 
 /** MySQL and MariaDB: an outbox, and never the ledger. */
 export const dialect: Dialect = {
@@ -30,12 +31,14 @@ export const dialect: Dialect = {
       ledger: null,
       checkup: new MysqlCheckup(db, () => systemClock.now()),
       migrate: options => migrate(db, options),
+      uninstall: options => uninstall(db, options),
       checkSchema: () => checkSchema(db),
       compare: (tx, adapter) => compareMysql(tx, adapter, db),
       close: () => db.close(),
     };
   },
   printMigrations,
+  printUninstall,
   writer: executor => new MysqlOutboxWriter(executor),
   fences: adapter => new MysqlFences(adapter),
 };

@@ -13,7 +13,7 @@ import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
 import { isLockWait, isPresent } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
 
-interface Runner {
+export interface Runner {
   query(
     text: string,
     params?: readonly (string | number | boolean)[],
@@ -82,7 +82,7 @@ async function lookAt(db: MysqlDatabase, own: number): Promise<StatementLook> {
   return { blockers: rows.map(row => shortened(String(row['blocker']))), progress: null };
 }
 
-async function takeLock(runner: Runner, waitSeconds: number): Promise<void> {
+export async function takeLock(runner: Runner, waitSeconds: number): Promise<void> {
   for (let waited = 0; waited < waitSeconds; waited += LOCK_ASK_SECONDS) {
     const [lock] = await runner.query(`select get_lock(${LOCK}, ${LOCK_ASK_SECONDS}) as taken`);
     if (Number(lock?.['taken']) === 1) return;
@@ -154,7 +154,7 @@ interface LogRow {
   readonly isApplied: boolean;
 }
 
-async function readLog(runner: Runner): Promise<ReadonlyMap<number, LogRow>> {
+export async function readLog(runner: Runner): Promise<ReadonlyMap<number, LogRow>> {
   const rows = await runner.query(
     'select version, name, breaking, steps, applied_at is not null as is_applied from outlast_migration order by version',
   );

@@ -1,4 +1,4 @@
-import { dialect as postgres, postgresDatabase } from '../postgres/dialect.ts';
+import { dialect as postgres, postgresDatabase, textsIn } from '../postgres/dialect.ts';
 import type { Dialect, EmbeddedAccess } from '../sql/dialect.ts';
 import { openEmbedded, type EmbeddedMode } from './open-embedded.ts';
 
@@ -15,5 +15,12 @@ const EMBEDDED: Readonly<
 export const dialect: Dialect = {
   ...postgres,
   open: async ({ folder = '' }, { embedded }) =>
-    postgresDatabase(await openEmbedded(folder, EMBEDDED[embedded]), true),
+    postgresDatabase(await openEmbedded(folder, EMBEDDED[embedded]), { isEmbedded: true }),
+  inSchema: schema => ({
+    ...textsIn(schema),
+    open: async ({ folder = '' }, { embedded }) => {
+      const db = await openEmbedded(folder, EMBEDDED[embedded]);
+      return postgresDatabase(db, { isEmbedded: true, schema });
+    },
+  }),
 };

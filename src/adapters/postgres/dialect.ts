@@ -22,20 +22,52 @@ import { PostgresOutboxWriter } from './postgres-outbox-writer.ts';
 import { PostgresResultStore } from './postgres-result-store.ts';
 import { PostgresTiers } from './postgres-tiers.ts';
 import { comparePostgres } from './same-database.ts';
+import { SchemaNames } from './schema-names.ts';
+import { printUninstall, uninstall } from './uninstall.ts';
 
 export const dialect: Dialect = {
   open: async ({ url }, { poolSize, queryTimeoutMs }) =>
     postgresDatabase(await PgDatabase.open({ url, poolSize, queryTimeoutMs })),
-  printMigrations,
+  printMigrations: () => printMigrations(),
+  printUninstall: () => printUninstall(),
   writer: executor => new PostgresOutboxWriter(executor, systemClock),
   fences: (adapter, isLedgerHere) =>
     isLedgerHere ? new PostgresTaskFences(adapter) : new PostgresFences(adapter),
+  inSchema: schema => ({
+    ...textsIn(schema),
+    open: async ({ url }, { poolSize, queryTimeoutMs }) =>
+      postgresDatabase(await PgDatabase.open({ url, poolSize, queryTimeoutMs }), { schema }),
+  }),
 };
 
-/** What is in a PostgreSQL, embedded or not. Nothing is asked here. */
-export function postgresDatabase(db: PostgresDatabase, isEmbedded = false): OutboxDatabase {
+/** What a dialect has without a connection, with its tables in a schema. */
+export function textsIn(schema: string): Omit<Dialect, 'open' | 'inSchema'> {
+  const names = new SchemaNames(schema);
   return {
-    db,
+    printMigrations: () => printMigrations(schema),
+    printUninstall: () => printUninstall(schema),
+    writer: executor => dialect.writer(names.executor(executor)),
+    fences: (adapter, isLedgerHere) => dialect.fences(names.adapter(adapter), isLedgerHere),
+  };
+}
+
+export interface PostgresParts {
+  readonly isEmbedded?: boolean;
+  /** Left out: tables are where `search_path` finds them. */
+  readonly schema?: string;
+}
+
+/** What is in a PostgreSQL, embedded or not. Nothing is asked here. */
+export function postgresDatabase(
+  connected: PostgresDatabase,
+  { isEmbedded = false, schema }: PostgresParts = {},
+): OutboxDatabase {
+  const names = schema === undefined ? null : new SchemaNames(schema);
+  const db = names?.database(connected) ?? connected;
+  const inSchema = schema === undefined ? {} : { schema };
+  return {
+    // Statements of the user are run on it.
+    db: connected,
     outbox: new PostgresOutboxStore(db, { movesIntoLedger: false }),
     reads: new PostgresOutboxReads(db),
     results: new PostgresResultStore(db),
@@ -55,9 +87,10 @@ export function postgresDatabase(db: PostgresDatabase, isEmbedded = false): Outb
       noteChords: messages => noteChords(db, messages),
     }),
     checkup: new PostgresCheckup(db, { isEmbedded, nowMs: () => systemClock.now() }),
-    migrate: options => migrate(db, options),
+    migrate: options => migrate(db, { ...options, ...inSchema }),
+    uninstall: options => uninstall(db, { ...options, ...inSchema }),
     checkSchema: () => checkSchema(db),
-    compare: (tx, adapter) => comparePostgres(tx, adapter, db),
+    compare: (tx, adapter) => comparePostgres(tx, adapter, { own: db, names }),
     close: () => db.close(),
   };
 }

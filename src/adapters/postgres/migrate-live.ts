@@ -30,7 +30,7 @@ export const MIGRATION_LOCK = '6885278';
 const ASK_AGAIN_MS = 200;
 
 /** A lock that was not to be had in time, or a deadlock: the transaction has done nothing. */
-const isLocked = (error: unknown): boolean => {
+export const isLocked = (error: unknown): boolean => {
   const state = sqlStateOf(error);
   return state === '55P03' || state === '40P01';
 };
@@ -114,7 +114,7 @@ async function makeWay(
   outside: SqlRunner,
   index: string,
 ): Promise<boolean> {
-  const ask = async (): Promise<SqlRow | undefined> => (await db.query(INDEX_STATE, [index]))[0];
+  const ask = async (): Promise<SqlRow | undefined> => (await db.query(indexState(index)))[0];
   let found = await ask();
   for (let asked = 0; typeof found?.['builder'] === 'number'; asked++) {
     if (asked % 25 === 0)
@@ -129,10 +129,10 @@ async function makeWay(
   return false;
 }
 
-/** The server goes on building when the client has been killed. */
-const INDEX_STATE = `select i.indisvalid as is_valid, p.pid as builder
+/** The server goes on building when the client has been killed. The name is in the text, where a schema is put before it. */
+const indexState = (index: string): string => `select i.indisvalid as is_valid, p.pid as builder
   from pg_index i left join pg_stat_progress_create_index p on p.index_relid = i.indexrelid
-  where i.indexrelid = to_regclass($1)`;
+  where i.indexrelid = to_regclass('${index}')`;
 
 async function runWatched(
   { db, watch }: LiveMigration,

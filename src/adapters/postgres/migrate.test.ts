@@ -227,7 +227,7 @@ describe('an index that is built concurrently', () => {
     const index = 'create index concurrently outlast_extra on outlast_outbox (queue)';
     const { applied } = await migrate(db, { migrations: withNext(false, index) });
     expect(applied.at(-1)).toBe('next');
-    const printed = printMigrations(withNext(false, index));
+    const printed = printMigrations(undefined, withNext(false, index));
     expect(printed).toMatch(/\n\n-- next: outside of a transaction\ncreate index concurrently/);
   });
 });

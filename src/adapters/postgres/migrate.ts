@@ -6,6 +6,7 @@ import { refuseBadSetting, SETTING_COLUMNS } from './check-settings.ts';
 import { applyNext, MIGRATION_LOCK, type LiveMigration, type Migration } from './migrate-live.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
+import { SchemaNames } from './schema-names.ts';
 
 const KNOWN_VERSION: number = MIGRATIONS.length;
 /** How long every `send` waits at most behind a change that waits for a table. */
@@ -21,6 +22,8 @@ export interface MigrateDeps extends MigrateOptions {
   readonly migrations?: readonly Migration[];
   readonly patience?: LockPatience;
   readonly turnMs?: number;
+  /** Made if it is not there. */
+  readonly schema?: string;
 }
 
 /**
@@ -30,13 +33,15 @@ export interface MigrateDeps extends MigrateOptions {
 export async function migrate(db: Database, deps: MigrateDeps = {}): Promise<MigrateReport> {
   const applied: string[] = [];
   let version = 0;
+  const watch = new MigrationWatch(deps);
   const find = async (tx: SqlRunner): Promise<Migration | null> => {
+    if (deps.schema !== undefined) await createSchema(tx, deps.schema);
     await tx.query(CREATE_LOG);
     version = await readVersion(tx);
+    if (version === 0) await reportOthers(tx, watch);
     return (deps.migrations ?? MIGRATIONS).find(migration => migration.version > version) ?? null;
   };
   const { patience = lockPatience(LOCK_TIMEOUT_MS), turnMs = TURN_MS } = deps;
-  const watch = new MigrationWatch(deps);
   const next = (): Promise<Migration | null> =>
     isShared(db)
       ? applyNext({ db, watch, patience, turnMs }, find, writeLog)
@@ -75,6 +80,30 @@ async function writeLog(tx: SqlRunner, { version, name, breaking }: Migration): 
   ]);
 }
 
+/** PostgreSQL asks for the right to make schemas before it looks whether there is something to make. */
+async function createSchema(tx: SqlRunner, schema: string): Promise<void> {
+  const [found] = await tx.query('select 1 from pg_namespace where nspname = $1', [schema]);
+  if (found === undefined) await tx.query(`create schema "${schema}"`);
+}
+
+/** Tables of ours that these sessions do not look at. The name is in two pieces, so that no schema is put before it. */
+const OTHER_SCHEMAS = `select n.nspname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+  where c.relname = 'outlast' || '_migration' and c.relkind = 'r' and c.oid is distinct from to_regclass('outlast_migration')
+  order by n.nspname`;
+
+async function otherSchemas(runner: SqlRunner): Promise<readonly string[]> {
+  return (await runner.query(OTHER_SCHEMAS)).map(row => row['name'] as string);
+}
+
+/** A configuration that changed its schema finds no task any more that is not done. */
+async function reportOthers(tx: SqlRunner, watch: MigrationWatch): Promise<void> {
+  const others = await otherSchemas(tx);
+  if (others.length > 0)
+    watch.report(
+      `this database has tables of Outlast in schema ${others.join(', ')}, too: tasks there stay there`,
+    );
+}
+
 /**
  * Refuses a database that has no tables, lacks some, was migrated by a newer version in a way we cannot work with, or has
  * a setting we cannot work under. Returns the version it found.
@@ -86,17 +115,21 @@ export async function checkSchema(db: SqlDatabase): Promise<number> {
   refuseBadSetting(found ?? {});
   const version = found?.['present'] === true ? await readVersion(db) : 0;
   if (version >= KNOWN_VERSION) return version;
+  const others = version === 0 ? await otherSchemas(db) : [];
   throw outlastError('ERR_SCHEMA_MISSING', {
     message:
       version === 0
-        ? "the database has none of Outlast's tables"
+        ? "the database has none of Outlast's tables here"
         : `the database is at schema version ${version}, this version needs ${KNOWN_VERSION}`,
-    hint: 'Run: npx outlast migrate',
+    hint:
+      others.length === 0
+        ? 'Run: npx outlast migrate'
+        : `There are some in schema ${others.join(', ')}: if those are meant, name it as \`schema\`. Else run: npx outlast migrate`,
     fields: {},
   });
 }
 
-async function readVersion(runner: SqlRunner): Promise<number> {
+export async function readVersion(runner: SqlRunner): Promise<number> {
   const rows = await runner.query(
     'select version, name, breaking from outlast_migration order by version',
   );
@@ -127,14 +160,19 @@ function unreleasedSchema(): Error {
  * The SQL of all migrations, for people who apply it themselves. It keeps the same log under the same lock, so that
  * `migrate` finds it done afterwards.
  */
-export function printMigrations(migrations: readonly Migration[] = MIGRATIONS): string {
+export function printMigrations(
+  schema?: string,
+  migrations: readonly Migration[] = MIGRATIONS,
+): string {
   const begin = `begin;\nselect pg_advisory_xact_lock(${MIGRATION_LOCK});`;
+  const names = schema === undefined ? null : new SchemaNames(schema);
   const parts = migrations.map(({ name, version, breaking, inTransaction, statements }) => {
     const logged = `insert into outlast_migration (version, name, breaking) values (${version}, '${name}', ${breaking})`;
-    const changes = statements.map(statement => `${statement};`).join('\n');
+    const all = [...statements, logged].map(text => `${names?.text(text) ?? text};`).join('\n');
     return inTransaction
-      ? `-- ${name}\n${begin}\n${changes}\n${logged};\ncommit;\n`
-      : `-- ${name}: outside of a transaction\n${changes}\n${logged};\n`;
+      ? `-- ${name}\n${begin}\n${all}\ncommit;\n`
+      : `-- ${name}: outside of a transaction\n${all}\n`;
   });
-  return [`${CREATE_LOG};\n`, ...parts].join('\n');
+  const made = schema === undefined ? [] : [`create schema if not exists "${schema}";`];
+  return [...made, `${names?.text(CREATE_LOG) ?? CREATE_LOG};\n`, ...parts].join('\n');
 }

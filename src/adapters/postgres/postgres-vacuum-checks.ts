@@ -9,8 +9,6 @@ import {
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
-/** Every task is written to and removed from these: without vacuum they grow for ever. */
-const BUSY_TABLES = ['outlast_outbox', 'outlast_task', 'outlast_worker', 'outlast_relay'];
 /** Those that grow large get a threshold by count from their migration. */
 const TUNED_TABLES = ['outlast_outbox', 'outlast_task'];
 
@@ -20,7 +18,7 @@ export async function checkTables(
   server: SqlRow,
   limits: CheckLimits,
 ): Promise<readonly Check[]> {
-  const rows = await db.query(SQL.doctorTables, [BUSY_TABLES]);
+  const rows = await db.query(SQL.doctorTables);
   return [autovacuumCheck(server, rows), deadTuplesCheck(rows, limits)];
 }
 

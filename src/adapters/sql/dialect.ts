@@ -33,6 +33,8 @@ export interface DialectRow {
   readonly canBeLedger: boolean;
   /** What transaction adapters for it say they speak. */
   readonly language: string;
+  /** Whether tables may be in a schema that `search_path` does not name. */
+  readonly hasSchemas?: true;
   /** Nothing of a dialect is loaded before a configuration with such a URL needs it. */
   readonly load: () => Promise<{ readonly dialect: Dialect }>;
 }
@@ -43,10 +45,14 @@ export interface Dialect {
   open(target: OutboxTarget, options: OpenOptions): Promise<OutboxDatabase>;
   /** The SQL of all migrations, for people who apply it themselves. */
   printMigrations(): string;
+  /** The SQL that drops what the migrations made. */
+  printUninstall(): string;
   /** Writes tasks in transactions of the user. */
   writer<Tx>(executor: Executor<Tx>): OutboxWriter<Tx>;
   /** Fences and steps in transactions of the user. `isLedgerHere`: the row of the task is its fence. */
   fences<Tx>(adapter: TransactionAdapter<Tx>, isLedgerHere: boolean): Fences<Tx>;
+  /** The same with all tables in a schema. Left out: it has none (`hasSchemas`). */
+  inSchema?(schema: string): Dialect;
 }
 
 export interface OpenOptions {
@@ -69,7 +75,7 @@ export type EmbeddedAccess = 'create' | 'existing' | 'join' | 'own';
 
 /** A database that is connected: an outbox, and the ports that need no ledger. Its rows are claimed, published and settled. */
 export interface OutboxDatabase {
-  /** For transactions of our own. */
+  /** For transactions of our own in which statements of the user are run. */
   readonly db: SqlDatabase;
   readonly outbox: OutboxStore;
   readonly reads: OutboxReads;
@@ -88,6 +94,8 @@ export interface OutboxDatabase {
   readonly checkup: Checkup;
   /** Makes or updates the tables, while others use them. */
   migrate(options?: MigrateOptions): Promise<MigrateReport>;
+  /** Drops what the migrations made, unless tasks or processes are left. */
+  uninstall(options?: MigrateOptions): Promise<UninstallReport>;
   /** Refuses tables and settings that this version cannot work with. */
   checkSchema(): Promise<unknown>;
   /** Whether a transaction of the user is in this database. */
@@ -127,4 +135,9 @@ export interface MigrateReport {
   /** Names of the migrations applied by this call, in order. */
   readonly applied: readonly string[];
   readonly version: number;
+}
+
+export interface UninstallReport {
+  /** Names of the tables that were dropped; none: there were none. */
+  readonly dropped: readonly string[];
 }

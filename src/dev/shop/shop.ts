@@ -1,8 +1,10 @@
+import type { ReadModel } from '../../admin/read-model.ts';
 import type { SqlDatabase } from '../../adapters/sql/sql-database.ts';
 import type { SqlTransaction } from '../../adapters/sql/sql-transaction.ts';
 import type { Outlast } from '../../index.ts';
 import { createOutlastOn } from '../../app/create-outlast.ts';
 import type { Context } from '../../context/context.ts';
+import type { Stores } from '../../context/stores.ts';
 import { receiptTaskId, sendReceipt } from './contract.ts';
 import { GOODS, priceOf, type Good } from './goods.ts';
 import { createShopTables } from './tables.ts';
@@ -31,16 +33,18 @@ class RollBack extends Error {}
 export class Shop {
   readonly #outlast: Outlast;
   readonly #db: SqlDatabase;
+  readonly #reads: Pick<ReadModel, 'inspect'>;
 
-  private constructor(outlast: Outlast, db: SqlDatabase) {
+  private constructor(outlast: Outlast, { db, reads }: Pick<Stores, 'db' | 'reads'>) {
     this.#outlast = outlast;
     this.#db = db;
+    this.#reads = reads;
   }
 
   static async open(context: Context): Promise<Shop> {
-    const { db } = await context.stores();
-    await createShopTables(db);
-    return new Shop(createOutlastOn(context), db);
+    const stores = await context.stores();
+    await createShopTables(stores.db);
+    return new Shop(createOutlastOn(context), stores);
   }
 
   /** The order and its task, in one transaction: both or neither. */
@@ -105,11 +109,10 @@ export class Shop {
 
   async #countTraces(orderId: string, taskId: string): Promise<number> {
     const [row] = await this.#db.query(
-      `select (select count(*) from shop_order where id = $1::text::bigint)
-         + (select count(*) from outlast_outbox where task_id = $2::text)
-         + (select count(*) from outlast_task where id = $2::text) as left`,
-      [orderId, taskId],
+      'select count(*) as orders from shop_order where id = $1::text::bigint',
+      [orderId],
     );
-    return Number(row?.['left']);
+    const task = await this.#reads.inspect(taskId);
+    return Number(row?.['orders']) + (task === null ? 0 : 1);
   }
 }
