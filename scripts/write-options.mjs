@@ -57,6 +57,7 @@ function configModule({ option, stages, topLevel, broker, celery }) {
   );
   return moduleOf(
     [
+      "{ ContextOption } from '../task/context-headers.ts'",
       "{ Duration } from '../task/duration.ts'",
       "{ Redactor } from '../task/redact.ts'",
       "{ EventListeners } from '../telemetry/events.ts'",

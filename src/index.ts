@@ -18,6 +18,8 @@ export { runOnce, type RunOnceReport } from './app/run-once.ts';
 export type { StartOptions } from './app/start-services.ts';
 export { shutdownSignal } from './process/shutdown-signal.ts';
 export type { Service } from './runtime/service.ts';
+export { currentContext, withContext } from './telemetry/ambient.ts';
+export type { ContextOption, ContextValues } from './task/context-headers.ts';
 export { currentTask } from './worker/context.ts';
 export type { TaskContext } from './worker/context.ts';
 export type {

@@ -18,6 +18,7 @@ import { compareDatabases, comparing, refuseOtherDialect } from './adapter-datab
 import { openContext, type Context } from '../context/context.ts';
 import { chordQueueOf } from '../context/messaging.ts';
 import { loadDialect } from '../context/openers.ts';
+import { makeSurroundings } from './surroundings.ts';
 import { isStartedByWorker } from '../process/is-started-by-worker.ts';
 import { lateDoor, lateWriter } from './late-dialect.ts';
 import { createLock } from './create-lock.ts';
@@ -179,5 +180,6 @@ function makeProducer<Tx>(
     chordQueue: chordQueueOf(config),
     notesChords: config.ledger.kind === 'database' && outbox === null,
     parent: () => currentTask() ?? null,
+    surroundings: makeSurroundings(context),
   });
 }

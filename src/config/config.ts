@@ -2,6 +2,7 @@ import { outlastError } from '../errors/error.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
+import type { ContextOption } from '../task/context-headers.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger, LogLevel } from '../telemetry/logger.ts';
@@ -86,6 +87,7 @@ export interface ResolvedConfig {
   readonly maxPayloadBytes: number;
   readonly maxMessageBytes: number;
   readonly redact: Redactor | null;
+  readonly context: ContextOption | null;
   readonly keyring: Keyring;
   readonly relay: ResolvedRelayOptions;
   readonly worker: ResolvedWorkerOptions;

@@ -1,4 +1,5 @@
 // Written by scripts/write-options.mjs from the tables in src/options; edit those and run npm run build.
+import type { ContextOption } from '../task/context-headers.ts';
 import type { Duration } from '../task/duration.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
@@ -332,6 +333,13 @@ export interface OutlastConfig {
    * @default none
    */
   readonly redact?: Redactor | undefined;
+  /**
+   * What a task takes along from the place where it is sent: names of what `withContext` has bound there
+   * (`['requestId', 'user']`), or a function that returns texts by name. It travels in the task's headers; up to 16
+   * texts, cut at 256 characters.
+   * @default none
+   */
+  readonly context?: ContextOption | undefined;
   /**
    * Secrets as `id:hex` or `id:base64`, with commas between them in the variable: the first one signs what is sent, all
    * of them verify. With one, workers run signed tasks only. Every process that sends, works or recovers needs them.

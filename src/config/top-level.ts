@@ -1,4 +1,5 @@
 import type { EventListeners } from '../telemetry/events.ts';
+import { isContextKey, MAX_CONTEXT_KEYS, type ContextOption } from '../task/context-headers.ts';
 import type { Redactor } from '../task/redact.ts';
 import { LEVELS, type Logger, type LogLevel } from '../telemetry/logger.ts';
 import type { Env } from './from-env.ts';
@@ -21,6 +22,7 @@ export interface TopLevel {
   readonly maxPayloadBytes: number;
   readonly maxMessageBytes: number;
   readonly redact: Redactor | null;
+  readonly context: ContextOption | null;
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** What our own log writes at least; null: nothing was said. */
@@ -41,6 +43,7 @@ export function readTopLevel(config: Given, env: Env = {}): TopLevel {
     maxPayloadBytes: readRow(all, 'maxPayloadBytes') as number,
     maxMessageBytes: readMessageBytes(all),
     redact: 'redact' in all ? readRedactor(all['redact']) : null,
+    context: 'context' in all ? readContext(all['context']) : null,
     on: readListeners(all['on']),
     ...readLog(all['log'], env),
   };
@@ -74,6 +77,18 @@ function readRedactor(value: unknown): Redactor {
     'redact',
     `is ${shown(value)}`,
     'Use a function: ({ args, kwargs }) => ({ args, kwargs }).',
+  );
+}
+
+function readContext(value: unknown): ContextOption {
+  if (typeof value === 'function') return value as ContextOption;
+  const isName = (item: unknown): boolean => typeof item === 'string' && isContextKey(item);
+  if (Array.isArray(value) && value.length <= MAX_CONTEXT_KEYS && value.every(isName))
+    return Object.freeze([...(value as readonly string[])]);
+  throw rangeError(
+    'context',
+    `is ${shown(value)}`,
+    `Write up to ${MAX_CONTEXT_KEYS} names, of letters, digits, '_', '-' and '.': ['requestId']; or a function: () => ({ … }).`,
   );
 }
 

@@ -97,6 +97,8 @@ export interface Parent extends InheritedOptions {
   readonly rootId: string;
   readonly queue: string;
   readonly deadlineMs: number | null;
+  /** Its headers, which its follow-ups have too. Left out: it has none. */
+  readonly headers?: Readonly<Record<string, string>>;
   /** The holder of a key has sent it, so its follow-ups are signed. Left out: it was not, and they are not. */
   readonly isSigned?: true;
 }

@@ -17,6 +17,7 @@ import {
 } from '../task/signature.ts';
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
+import { handOnHeaders } from '../wire/user-headers.ts';
 import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
 import { childrenAfter } from './child-results.ts';
 import { countedPosition } from './counted-group.ts';
@@ -57,13 +58,14 @@ function parentOf(
   { keyring }: Pick<FollowDeps, 'keyring'>,
 ): Parent {
   const { id, queue } = envelope;
-  const { rootId = id, deadlineMs = null } = options;
+  const { rootId = id, deadlineMs = null, headers } = options;
   return {
     id,
     rootId,
     queue,
     deadlineMs,
     ...inheritedOf(options),
+    ...(headers === undefined ? {} : { headers }),
     ...(keyring.isSigned(envelope) ? { isSigned: true } : {}),
   };
 }
@@ -314,7 +316,8 @@ const MAX_VERSION = 32_767;
 function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelope {
   const { signature, id, args } = sending;
   const { task: name, kwargs, options } = signature;
-  const { [OWN_HEADERS.schema]: schema, ...headers } = readHeaders(options.get('headers'));
+  const { [OWN_HEADERS.schema]: schema, ...own } = readHeaders(options.get('headers'));
+  const headers = parent.headers === undefined ? own : handOnHeaders(parent.headers, own);
   const version = Number(schema);
   const known = Number.isInteger(version) && version >= 1 && version <= MAX_VERSION ? version : 1;
   const embed = isPlain(sending) ? EMBED : encodeEmbed(sending);

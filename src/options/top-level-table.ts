@@ -91,6 +91,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     sentence:
       'Makes the copy of arguments that people see: `({ name, args, kwargs }) => ({ args, kwargs })`. It gets a copy of its own and must return at once; if it throws, nothing is shown. What is sent and run stays as it is.',
   },
+  context: {
+    kind: 'value',
+    type: 'ContextOption',
+    defaultNote: 'none',
+    sentence:
+      "What a task takes along from the place where it is sent: names of what `withContext` has bound there (`['requestId', 'user']`), or a function that returns texts by name. It travels in the task's headers; up to 16 texts, cut at 256 characters.",
+    more: 'See [context](../guides/context.md).',
+  },
   signingKeys: {
     kind: 'list',
     type: 'readonly string[]',

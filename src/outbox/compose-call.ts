@@ -151,16 +151,19 @@ function sentChain(first: SentTask, chain: readonly ChainDraft[]): SentCall {
 function nameMembers(
   members: readonly Member[],
   deps: ComposeDeps,
-): { readonly named: readonly Member[]; readonly groupId: string } {
+): { readonly named: readonly Member[]; readonly groupId: string; readonly inside: ComposeDeps } {
   const ids: string[] = [];
+  let areDrawn = true;
   const named = members.map((member): Member => {
     const first = 'flow' in member ? member.first : member;
     const id = first.options.id ?? deps.newId();
+    areDrawn &&= first.options.id === undefined;
     ids.push(id);
     const call = { ...first, options: { ...first.options, id } };
     return 'flow' in member ? { ...member, first: call } : call;
   });
-  return { named, groupId: derivedId(ids.join(' '), 'group') };
+  const inside: ComposeDeps = areDrawn ? { ...deps, areIdsDrawn: true } : deps;
+  return { named, groupId: derivedId(ids.join(' '), 'group'), inside };
 }
 
 function composeMembers(
@@ -180,8 +183,8 @@ const sentMembers = (
 ): readonly SentTask[] => members.map((member, index) => member.sent(rows.slice(index, index + 1)));
 
 async function composeGroup({ members }: GroupCall, deps: ComposeDeps): Promise<Composed> {
-  const { named, groupId } = nameMembers(members, deps);
-  const composed = await composeMembers(named, groupId, null, deps);
+  const { named, groupId, inside } = nameMembers(members, deps);
+  const composed = await composeMembers(named, groupId, null, inside);
   return {
     rows: composed.flatMap(member => member.rows),
     sent: rows => ({
@@ -198,10 +201,10 @@ async function composeChord(call: ChordCall, deps: ComposeDeps): Promise<Compose
   if (header.length === 0) return await composeBodyAlone(draft, call, deps);
   const rest = await draftChain(call.rest ?? []);
   for (const member of header) refuseKey(member);
-  const { named, groupId } = nameMembers(header, deps);
+  const { named, groupId, inside } = nameMembers(header, deps);
   const bodyId = draft.id ?? derivedId(groupId, 'chord');
   const chord = { body: draft, bodyId, size: header.length, rest };
-  const composed = await composeMembers(named, groupId, chord, deps);
+  const composed = await composeMembers(named, groupId, chord, inside);
   return {
     rows: composed.flatMap(member => member.rows),
     chord: { groupId, size: header.length, body: draft.task.name },

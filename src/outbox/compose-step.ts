@@ -7,6 +7,7 @@ import { durationMs } from '../task/duration.ts';
 import { check, encodeInput, invalidInput, type WireCall } from '../task/input.ts';
 import type { ChordReporting } from '../task/chord-link.ts';
 import { encodeJson } from '../task/json.ts';
+import { membersOf, objectOf } from '../task/json-slices.ts';
 import { safeName } from '../task/names.ts';
 import { encodeSignature } from '../task/signature.ts';
 import { OWN_HEADERS } from '../wire/header-names.ts';
@@ -169,6 +170,8 @@ export interface SignatureStyle {
   readonly hasIds: boolean;
   /** The parts of chords report their endings to us; null: Celery counts them. */
   readonly chordTelling: ChordReporting | null;
+  /** Headers of every step, beside its own: a worker in another language hands on nothing else. Left out: none. */
+  readonly context?: Readonly<Record<string, string>> | undefined;
 }
 
 export interface SignatureContext {
@@ -194,6 +197,7 @@ export function signatureOf(
     ...call,
     options: {
       ...draft.options,
+      ...headersOf(draft, style),
       task_id: id === null || !style.hasIds ? undefined : JSON.stringify(id),
       link: links.length === 0 ? undefined : `[${links.join(',')}]`,
       link_error: errorLinks.length === 0 ? undefined : `[${errorLinks.join(',')}]`,
@@ -202,6 +206,19 @@ export function signatureOf(
     isImmutable,
     ...(chordSize === undefined ? {} : { chordSize }),
   });
+}
+
+function headersOf(
+  { options }: StepDraft,
+  { context }: SignatureStyle,
+): { readonly headers?: string | undefined } {
+  if (context === undefined) return {};
+  const own = Object.fromEntries(membersOf(options['headers'] ?? '{}'));
+  const given = Object.entries(context).map(([name, text]): [string, string] => [
+    name,
+    JSON.stringify(text),
+  ]);
+  return { headers: objectOf({ ...Object.fromEntries(given), ...own }) };
 }
 
 /** Their ids derive from the task's, so that sending them again sends copies. */

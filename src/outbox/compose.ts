@@ -14,6 +14,7 @@ import { safeKey, safeName } from '../task/names.ts';
 import { redactEmbed, type Redact } from '../task/redact.ts';
 import { EMBED } from '../task/signature.ts';
 import type { Soon } from '../task/soon.ts';
+import { handOnHeaders } from '../wire/user-headers.ts';
 import { addTravelling } from '../task/travelling-options.ts';
 import {
   checkOptions,
@@ -27,6 +28,8 @@ import { embedOf, type Following } from './compose-embed.ts';
 import { draftSteps, notATask } from './compose-step.ts';
 import { bodyOf, type NewTask, type RedactedCopy } from './outbox-writer.ts';
 
+type Headers = Readonly<Record<string, string>>;
+
 export interface ComposeDeps {
   readonly nowMs: number;
   readonly newId: () => string;
@@ -36,6 +39,12 @@ export interface ComposeDeps {
   readonly keyring: Keyring;
   /** The task that sends this one. */
   readonly parent: { readonly id: string; readonly rootId: string } | null;
+  /** Headers of the task that sends it, which it has too. Left out: none. */
+  readonly headers?: Headers;
+  /** The context of the caller, as headers. The steps of a workflow have them as well. Left out: none. */
+  readonly context?: Headers;
+  /** All ids are drawn for this send. */
+  readonly areIdsDrawn?: true;
   /** The queue to which the parts of chords report; null, or left out: Celery counts them, in the ledger's Redis. */
   readonly chordQueue?: string | null;
   /** The limits of a task; left out: its own. */
@@ -92,10 +101,14 @@ function assemble(
   const id = options.id === undefined ? deps.newId() : safeName(options.id, 'task id');
   const { keyring, chordQueue: queue = null } = deps;
   const chordTelling = queue === null ? null : { queue, keyring };
-  const embed = embedOf(id, following, { hasIds: true, chordTelling });
+  // A caller that names the id may send it again, in another context: the bytes must be the same then.
+  const isFirstTime = options.id === undefined || deps.areIdsDrawn === true;
+  const context = isFirstTime ? deps.context : undefined;
+  const embed = embedOf(id, following, { hasIds: true, chordTelling, context });
   const { etaMs, expiresMs } = timesOf(task, options, deps.nowMs);
   const made = envelopeOptions(task, options, deps.nowMs);
   addPlace(made, following, deps);
+  addHeaders(made, deps);
   const key = options.idempotencyKey;
   addTravelling(made, options);
   const redacted =
@@ -186,6 +199,12 @@ function addPlace(
   if (group === null || chain.length > 0) return;
   made.groupId = group.id;
   made.groupIndex = group.index;
+}
+
+function addHeaders(made: WritableOptions, { headers, context }: ComposeDeps): void {
+  if (headers === undefined && context === undefined) return;
+  const all = handOnHeaders({ ...headers, ...context }, made.headers ?? {});
+  for (const _ in all) made.headers = all;
 }
 
 /** Inputs are bounded when they are encoded, and the workflows around them here: no worker would accept more. */

@@ -60,6 +60,8 @@ export interface ProducerDeps<Tx> {
   readonly notesChords: boolean;
   /** The task running here, if there is one: it becomes the parent of what is sent. */
   readonly parent: () => ComposeDeps['parent'];
+  /** What is captured of the place where a task is sent. Left out: nothing. */
+  readonly surroundings?: () => Pick<ComposeDeps, 'headers' | 'context'>;
 }
 
 /** The caller's side of a task's life: checks everything, then writes into the caller's transaction. */
@@ -162,7 +164,8 @@ export class Producer<Tx> {
   }
 
   #composeDeps(): ComposeDeps {
-    const { clock, maxPayloadBytes, redact, keyring, chordQueue, parent, book } = this.#deps;
+    const { clock, maxPayloadBytes, redact, keyring, chordQueue, book } = this.#deps;
+    const { parent, surroundings } = this.#deps;
     const nowMs = clock.now();
     return {
       nowMs,
@@ -172,6 +175,7 @@ export class Producer<Tx> {
       keyring,
       chordQueue,
       parent: parent(),
+      ...surroundings?.(),
       book,
     };
   }

@@ -1,3 +1,4 @@
+import { inContextOf } from '../telemetry/ambient.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import type { DestinationGuard } from '../broker/destination-guard.ts';
 import { ownManner } from '../ledger/follow-up-queues.ts';
@@ -87,7 +88,8 @@ export class Batch {
     try {
       for (const { isFirstClaim, envelope } of this.rows) {
         const { id, name, queue } = envelope;
-        if (isFirstClaim) runtime.emit('task:created', { id, name, queue });
+        const created = { id, name, queue };
+        if (isFirstClaim) inContextOf(envelope, () => runtime.emit('task:created', created));
       }
       await runtime.faultPoint('relay.claimed');
       await this.#sendAll();

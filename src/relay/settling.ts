@@ -4,6 +4,7 @@ import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
 import { backoffMs, type BackoffPolicy } from '../runtime/backoff.ts';
 import { sleep } from '../runtime/clock.ts';
+import { inContextOf } from '../telemetry/ambient.ts';
 import { roundMs } from '../telemetry/round-ms.ts';
 import type { WaitingRow } from './admit-rows.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
@@ -154,7 +155,8 @@ export class Settling {
     const sinceMs = runtime.clock.monotonic() - this.#claimedAt;
     for (const { envelope, dueMs } of rows) {
       const { id, name, queue } = envelope;
-      runtime.emit('task:sent', { id, name, queue, latencyMs: roundMs(dueMs + sinceMs) });
+      const sent = { id, name, queue, latencyMs: roundMs(dueMs + sinceMs) };
+      inContextOf(envelope, () => runtime.emit('task:sent', sent));
     }
   }
 
@@ -233,7 +235,11 @@ export class Settling {
     };
   }
 
-  #emitFailed({ envelope, retries }: OutboxRow, { error, delayMs }: PublishFailure): void {
+  #emitFailed(row: OutboxRow, failure: PublishFailure): void {
+    inContextOf(row.envelope, () => this.#emitFailedHere(row, failure));
+  }
+
+  #emitFailedHere({ envelope, retries }: OutboxRow, { error, delayMs }: PublishFailure): void {
     const { emit } = this.#deps.runtime;
     const { id, name, queue } = envelope;
     const ref = { id, name, queue, where: 'relay' } as const;

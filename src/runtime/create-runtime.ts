@@ -2,6 +2,7 @@ import { systemClock } from './clock.ts';
 import { processFaultPoint } from './fault-point.ts';
 import { systemRandom } from './random.ts';
 import type { Runtime } from './runtime.ts';
+import { currentContext } from '../telemetry/ambient.ts';
 import type { EventName, EventSink } from '../telemetry/events.ts';
 import type { Logger, LineLevel } from '../telemetry/logger.ts';
 
@@ -23,7 +24,7 @@ const LEVELS: ReadonlyMap<EventName, LineLevel> = new Map([
 /** The real clock, randomness, log and events, for production. Log lines carry the names of events. */
 export function createRuntime(log: Logger, listeners: EventSink): Runtime {
   const emit: EventSink = (name, event) => {
-    log[LEVELS.get(name) ?? 'debug'](event, name);
+    log[LEVELS.get(name) ?? 'debug']({ ...currentContext(), ...event }, name);
     listeners(name, event);
   };
   return {

@@ -82,6 +82,11 @@ export class Keyring {
     return this.#keys.length > 0;
   }
 
+  /** Anybody may have written what a task of this queue says of itself. */
+  takesUnsigned(queue: string): boolean {
+    return this.isSigning && this.#unsigned.has(queue);
+  }
+
   /** Undefined if there is no key: the task travels unsigned. */
   sign(task: SignedTask, nowMs: number): string | undefined {
     if (this.#isWithheld) throw withheld();

@@ -1,3 +1,5 @@
+import { CONTEXT_HEADER } from '../task/context-headers.ts';
+
 /** Our own headers, beside those of options that are sent unchanged. A plain Celery worker ignores them. */
 export const OWN_HEADERS = {
   schema: 'outlast-schema',
@@ -31,5 +33,14 @@ const RESERVED: ReadonlySet<string> = new Set(
 );
 
 export function isReserved(name: string): boolean {
+  if (name === CONTEXT_HEADER) return false;
   return RESERVED.has(name) || name === OWN_HEADERS.deadline || name.startsWith('outlast-');
 }
+
+/** Headers about one message: a delay of RabbitMQ's plug-in, or a check-in of Sentry, would happen again with what follows. */
+const OF_ONE_MESSAGE =
+  /^(?:x-(?:delay|opt-.*|stream-.*|deduplication-header|match)|sentry-(?:monitor-.*|task-.*))$/;
+
+/** Whether what follows a task has this header of it too. */
+export const isHandedOn = (name: string): boolean =>
+  !isReserved(name) && !OF_ONE_MESSAGE.test(name) && name !== '__proto__';

@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import { isHandedOn } from './header-names.ts';
 import { MAX_USER_HEADER_BYTES } from './message.ts';
 
 /** Refuses headers that no message could carry: at the send, and again when messages are built from older rows. */
@@ -20,3 +21,26 @@ function refused(message: string, bytes: number): Error {
     fields: { bytes, maxBytes: MAX_USER_HEADER_BYTES },
   });
 }
+
+type Headers = Readonly<Record<string, string>>;
+
+/**
+ * A task's own headers, and those of the task before it that it has not itself. What is handed on never makes a task
+ * unsendable: headers for which there is no room any more are left out.
+ */
+export function handOnHeaders(before: Headers, own: Headers): Headers {
+  const all: Record<string, string> = { ...own };
+  let left = MAX_USER_HEADER_BYTES;
+  for (const name of Object.keys(own)) left -= sizeOf(name, own[name] ?? '');
+  for (const [name, text] of Object.entries(before)) {
+    if (Object.hasOwn(own, name) || !isHandedOn(name)) continue;
+    const bytes = sizeOf(name, text);
+    if (bytes > left) continue;
+    left -= bytes;
+    all[name] = text;
+  }
+  return all;
+}
+
+const sizeOf = (name: string, text: string): number =>
+  Buffer.byteLength(name) + Buffer.byteLength(text);

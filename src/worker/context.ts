@@ -1,5 +1,6 @@
-import { AsyncLocalStorage } from 'node:async_hooks';
+import type { ContextValues } from '../task/context-headers.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
+import { ambientTask, withinTask } from '../telemetry/ambient.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** What a handler knows about its run, and what it may do under it. */
@@ -11,6 +12,8 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   /** The first task of the workflow this one belongs to; its own id where it was the first. */
   readonly rootId: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** What was captured where the task was sent, such as a request id; its log lines carry it. */
+  readonly context: ContextValues;
   readonly input: S['parsed'];
   /** Failed runs + 1. A crash does not count here. */
   readonly attempt: number;
@@ -34,14 +37,9 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   send<F extends TaskShape>(task: Task<F>, ...rest: SendRest<F>): Promise<string>;
 }
 
-// One for the whole process: a library that bundles its own copy of the package must find the same context.
-const STORAGE_KEY = Symbol.for('outlast.current-task');
-const shared = globalThis as { [STORAGE_KEY]?: AsyncLocalStorage<TaskContext> };
-const storage = (shared[STORAGE_KEY] ??= new AsyncLocalStorage<TaskContext>());
-
 /** Runs `fn` so that `currentTask()` inside it returns this context. */
 export function withTask<T>(context: TaskContext, fn: () => T): T {
-  return storage.run(context, fn);
+  return withinTask(context, context.context, fn);
 }
 
 /**
@@ -51,5 +49,5 @@ export function withTask<T>(context: TaskContext, fn: () => T): T {
  * logger.info({ task: currentTask()?.id }, 'charging');
  */
 export function currentTask(): TaskContext | undefined {
-  return storage.getStore();
+  return (ambientTask() as TaskContext | null) ?? undefined;
 }

@@ -1,6 +1,7 @@
 import type { BegunTask, ErrorRecord } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { createdMs } from '../../runtime/random.ts';
+import { inContextOf } from '../../telemetry/ambient.ts';
 import type { EventError, EventSink } from '../../telemetry/events.ts';
 import { roundMs } from '../../telemetry/round-ms.ts';
 import type { Settlement } from './settlement.ts';
@@ -23,7 +24,7 @@ export function reportStarted(
   { emit, clock }: Pick<Runtime, 'emit' | 'clock'>,
 ): void {
   const { id, envelope, epoch, failures } = task;
-  emit('task:started', {
+  const started = {
     id,
     name: envelope.name,
     queue: envelope.queue,
@@ -31,7 +32,8 @@ export function reportStarted(
     attempt: failures + 1,
     waitedMs: roundMs(waitedMs),
     lagMs: sinceDueMs(task, clock.now()),
-  });
+  };
+  inContextOf(envelope, () => emit('task:started', started));
 }
 
 export function reportCheckpoint(
@@ -44,6 +46,15 @@ export function reportCheckpoint(
 
 /** Emits how a run ended, once the store has it. */
 export function reportSettled(
+  task: BegunTask,
+  settlement: Settlement,
+  times: RunTimes,
+  runtime: Pick<Runtime, 'emit' | 'clock'>,
+): void {
+  inContextOf(task.envelope, () => emitSettled(task, settlement, times, runtime));
+}
+
+function emitSettled(
   task: BegunTask,
   settlement: Settlement,
   times: RunTimes,

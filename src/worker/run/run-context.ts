@@ -1,4 +1,5 @@
 import type { BegunTask } from '../../ledger/ledger.ts';
+import { CONTEXT_HEADER, contextIn, type ContextValues } from '../../task/context-headers.ts';
 import type { SendRest, Task, TaskShape } from '../../task/define-task.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
 import { decodeJson, toText } from '../../task/json.ts';
@@ -26,6 +27,7 @@ export class RunContext implements TaskContext {
   readonly #options: EnvelopeOptions;
   readonly #operations: RunOperations;
   #log: Logger | null = null;
+  #context: ContextValues | null = null;
 
   constructor(
     task: BegunTask,
@@ -56,7 +58,14 @@ export class RunContext implements TaskContext {
   }
 
   get headers(): Readonly<Record<string, string>> {
-    return this.#options.headers ?? NO_HEADERS;
+    const { headers = NO_HEADERS } = this.#options;
+    if (!(CONTEXT_HEADER in headers)) return headers;
+    const { [CONTEXT_HEADER]: _list, ...theirs } = headers;
+    return theirs;
+  }
+
+  get context(): ContextValues {
+    return (this.#context ??= contextIn(this.#options.headers));
   }
 
   get attempt(): number {
@@ -91,7 +100,8 @@ export class RunContext implements TaskContext {
   get log(): Logger {
     const { id, epoch } = this.#task;
     const { name } = this;
-    return (this.#log ??= this.#operations.log.child({ task: id, name, epoch }));
+    const fields = { ...this.context, task: id, name, epoch };
+    return (this.#log ??= this.#operations.log.child(fields));
   }
 
   get lastCheckpoint(): unknown {

@@ -76,6 +76,11 @@ def headers(self):
     }
 
 
+@app.task(name='interop.carried', bind=True)
+def carried(self, *_):
+    return dict(self.request.headers or {})
+
+
 @app.task(name='interop.place', bind=True)
 def place(self, *_):
     return self.request.delivery_info['routing_key']
