@@ -67,7 +67,7 @@ export function remoteLedger(
 }
 
 /** Calls that a resurrector loses between giving a task back and forgetting it. */
-const GAP_CALLS = 10;
+const GAP_CALLS = 30;
 
 /** A follow-up is given up after half an hour of refusals; no run takes that long. */
 const HASTE = 100;
