@@ -13,9 +13,9 @@ type Execute<Tx, Rows> = (
 ) => Promise<Rows>;
 
 /**
- * Runs statements that a rollback of the caller must undo. The transaction is checked again for every statement, and
- * nothing is awaited between the two: a caller that does not wait for its `send` may end the transaction meanwhile, and a
- * statement that comes after that would be committed by itself.
+ * Runs statements that a rollback of the caller must undo. The transaction is looked at for every statement, and nothing is
+ * awaited between the two: a caller that does not wait for its `send` may end the transaction meanwhile, and a statement that
+ * comes after that would be committed by itself. Where looking is not enough `isCertain` is false, and the writer sees to it.
  */
 export function insideTransaction<Tx>(adapter: TransactionAdapter<Tx>): Executor<Tx> {
   const executeInside = adapter.executeInside?.bind(adapter);
@@ -25,12 +25,11 @@ export function insideTransaction<Tx>(adapter: TransactionAdapter<Tx>): Executor
       const status = adapter.status(tx);
       if (status === 'none' || status === 'pool' || status === 'aborted')
         return Promise.reject(refusal(status));
-      // With `executeInside` a statement that only reads needs no more than this.
-      if (status === 'open' || executeInside) return execute(tx, text, values);
-      return whenKnown(adapter, tx).then(() => execute(tx, text, values));
+      return execute(tx, text, values);
     };
   const { execute, executeKept } = anywhere(adapter);
   return {
+    isCertain: tx => adapter.askStatus === undefined && adapter.status(tx) === 'open',
     execute: guard(execute),
     ...(executeKept && { executeKept: guard(executeKept) }),
     ...(executeInside && { executeInside: guard(executeInside) }),
@@ -40,19 +39,10 @@ export function insideTransaction<Tx>(adapter: TransactionAdapter<Tx>): Executor
 /** Runs statements as they come, in a transaction or not: for `strict: false`. */
 export function anywhere<Tx>(adapter: TransactionAdapter<Tx>): Executor<Tx> {
   return {
+    isCertain: () => true,
     execute: adapter.execute.bind(adapter),
     ...(adapter.executeKept && { executeKept: adapter.executeKept.bind(adapter) }),
   };
-}
-
-/**
- * A statement that may end the transaction is on its way: an answer that comes after its answer shows what it did. A library
- * that never knows was asked before the first statement.
- */
-async function whenKnown<Tx>(adapter: TransactionAdapter<Tx>, tx: Tx): Promise<void> {
-  await adapter.execute(tx, 'select 1', []);
-  const status = adapter.status(tx);
-  if (status !== 'open' && status !== 'unknown') throw refusal(status);
 }
 
 const refusal = (status: Exclude<TransactionStatus, 'open' | 'unknown'>): Error =>

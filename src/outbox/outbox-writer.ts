@@ -48,8 +48,15 @@ export interface RedactedCopy extends WireCall {
 
 /** The caller's side of the outbox: writes tasks inside the caller's own open transaction. */
 export interface OutboxWriter<Tx> {
-  /** One statement per thousand tasks; one answer for each, in order. */
-  write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]>;
+  /**
+   * One statement per thousand tasks; one answer for each, in order. Nothing is written before `ready`, but the proof that a
+   * transaction is open begins at once: whatever the caller runs next comes after it.
+   */
+  write(
+    tx: Tx,
+    tasks: readonly NewTask[],
+    ready?: Promise<void> | null,
+  ): Promise<readonly WriteAnswer[]>;
   /** Asks the server, with two statements, whether this is one session in one open transaction. */
   isInTransaction(tx: Tx): Promise<boolean>;
   /** Records that these chords are open; missing if the ledger cannot be in the same database. */

@@ -34,10 +34,7 @@ const LATE: PublishOutcome = {
 };
 
 export interface ProducerDeps<Tx> {
-  readonly adapter: Pick<
-    TransactionAdapter<Tx>,
-    'status' | 'askStatus' | 'executeInside' | 'transaction'
-  >;
+  readonly adapter: Pick<TransactionAdapter<Tx>, 'status' | 'askStatus' | 'transaction'>;
   /** Writes only inside of a transaction. */
   readonly writer: OutboxWriter<Tx>;
   /** For `strict: false`: also writes what is committed by itself. Null: that is refused. */
@@ -118,13 +115,11 @@ export class Producer<Tx> {
   }
 
   async #write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly SentRow[]> {
-    let { writer } = this.#deps;
-    if (tasks.length > 0) {
-      const asking = this.#deps.sameDatabase?.check(tx) ?? null;
-      if (asking !== null) await asking;
-      if (!this.#isOpen(tx)) writer = await this.#writerFor(tx);
-    }
-    const answers = await writer.write(tx, tasks);
+    if (tasks.length === 0) return [];
+    const asking = this.#deps.sameDatabase?.check(tx) ?? null;
+    asking?.catch(() => undefined);
+    const writer = this.#isOpen(tx) ? this.#deps.writer : await this.#writerFor(tx);
+    const answers = await writer.write(tx, tasks, asking);
     return tasks.map((task, index) => readAnswer(task, answers[index] as WriteAnswer));
   }
 
@@ -232,11 +227,12 @@ export class Producer<Tx> {
     return lenientWriter;
   }
 
-  /** The library knows it by itself, or the server refuses the statement outside of a transaction: no need to ask. */
+  /** A strict writer finds out by itself, in the statement that writes: an answer to a question is old when it arrives. */
   #isOpen(tx: Tx): boolean {
     const { adapter, strict } = this.#deps;
-    if (adapter.askStatus === undefined) return adapter.status(tx) === 'open';
-    return strict && adapter.executeInside !== undefined;
+    const status = adapter.status(tx);
+    if (strict) return status === 'open' || !isCertain(status);
+    return adapter.askStatus === undefined && status === 'open';
   }
 
   async #findStatus(tx: Tx): Promise<Exclude<TransactionStatus, 'unknown'>> {

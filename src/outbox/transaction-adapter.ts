@@ -38,20 +38,26 @@ export interface TransactionAdapter<Tx> {
    * `leave` is called on the same connection after that: a connection on which it fails is not used again.
    */
   transaction<T>(fn: (tx: Tx) => Promise<T>, leave?: (tx: Tx) => Promise<void>): Promise<T>;
-  /** What the library knows by itself. For `unknown` a `send` asks the server, which costs round trips. */
+  /** What the library knows by itself. For `unknown` a `send` has the server check it, which costs round trips. */
   status(tx: Tx): TransactionStatus;
   /**
-   * Asks the server in a way of the library that is shorter than our own two statements. A library that has it is asked
-   * before every write: its `open` is what was true at its last answer.
+   * Asks the server in a way of the library that is shorter than our own two statements. The `open` of a library that has
+   * it is what was true at its last answer, and proves nothing.
    */
   askStatus?(tx: Tx): Promise<TransactionStatus>;
 }
 
 /** What a writer of tasks needs of an adapter. */
-export type Executor<Tx> = Pick<
+export interface Executor<Tx> extends Pick<
   TransactionAdapter<Tx>,
   'execute' | 'executeKept' | 'executeInside'
->;
+> {
+  /**
+   * False where the end of the transaction may be on its way without the library showing it. Then what is written must
+   * depend on something that ends with the transaction, in the statement that writes.
+   */
+  isCertain(tx: Tx): boolean;
+}
 
 /** The result of comparing two databases. `isSame` is null if neither answer proves anything. */
 export interface Comparison {

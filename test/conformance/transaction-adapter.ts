@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
 import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
@@ -23,6 +24,8 @@ export interface OpenLibrary<Tx> {
   run(tx: Tx, text: string): Promise<unknown>;
   /** What is no transaction, by its name: a pool, a client, a manager. */
   readonly wrongHandles: Readonly<Record<string, unknown>>;
+  /** A ROLLBACK that is not awaited hangs the library for good. */
+  readonly hangsAtRollback?: true;
   close(): Promise<unknown>;
 }
 
@@ -40,6 +43,8 @@ export type Aspect = (typeof ASPECTS)[number];
 const order = task('adapter.order', { input: unchecked<{ id: string; text: string }>() });
 /** Every script, a NUL, quotes, backslashes, and the placeholders of both dialects. */
 const TEXT = `žluťoučký 🐎 \u0000 日本 ' " \\ \\\\ ? $1 $$ :name :: %s \n`;
+/** Two turns of the event loop more for each: as many as a send takes. */
+const ROUNDS = 24;
 const REFUSED = { code: 'ERR_NOT_IN_TRANSACTION' };
 
 /** What every adapter does on every server; `shown` is called with each aspect that a test has shown. */
@@ -141,6 +146,11 @@ export function transactionAdapterSuite<Tx>(
     expect(await counts()).toEqual([0, 31]);
   });
 
+  it('writes tasks that are sent side by side', async () => {
+    await library.transaction(tx => Promise.all(['1', '2', '3'].map(id => send(tx, id))));
+    expect(await counts()).toEqual([0, 3]);
+  });
+
   it('refuses a handle that is no transaction, and one whose transaction is over', async () => {
     for (const [name, handle] of Object.entries(library.wrongHandles))
       await expect(send(handle as Tx, name), name).rejects.toMatchObject(REFUSED);
@@ -163,11 +173,47 @@ export function transactionAdapterSuite<Tx>(
     expect(await counts()).toEqual([0, 0]);
   });
 
-  it('leaves no task behind when a send is not awaited and the transaction rolls back', async () => {
+  it('leaves no task and no key behind when sends are not awaited and the transaction rolls back', async () => {
     const sending: Promise<unknown>[] = [];
-    await failing(async tx => void sending.push(send(tx, 'forgotten').catch(() => undefined)));
+    const keyOf = (round: number): string => `${prefix}-${round}`;
+    const prefix = randomUUID();
+    const forget = (tx: Tx, round: number): void => {
+      const input = { id: 'forgotten', text: TEXT };
+      const keyed = { idempotencyKey: keyOf(round), orderingKey: 'o' };
+      const sends = [
+        () => outlast.send(tx, order, input),
+        () => outlast.send(tx, order, input, keyed),
+        () => outlast.sendMany(tx, [order.with(input), order.with(input)]),
+        () => outlast.send(tx, order, input, { id: keyOf(round) }),
+      ];
+      for (let at = 0; at < 1 + (round % 2); at += 1)
+        sending.push(
+          (sends[(round + at) % sends.length] as () => Promise<unknown>)().catch(() => undefined),
+        );
+    };
+    // Each round ends its transaction after a few more turns than the one before, so that the end falls before, between and
+    // after all statements of a send; the other lane commits on the connections that the first one gives back.
+    for (let round = 0; round < ROUNDS; round += 1) {
+      await Promise.all([
+        failing(async tx => {
+          forget(tx, round);
+          for (let turn = 0; turn < 2 * round; turn += 1) await nextTurn();
+          if (round % 3 === 2 && !library.hangsAtRollback)
+            void library.run(tx, 'rollback').catch(() => undefined);
+        }),
+        library.transaction(async tx => await library.run(tx, 'select 1')),
+      ]);
+    }
     await Promise.all(sending);
     expect(await counts()).toEqual([0, 0]);
+    // A key whose task was never sent is free.
+    await library.transaction(async tx => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        const options = { idempotencyKey: keyOf(round) };
+        const sent = await outlast.send(tx, order, { id: 'again', text: '' }, options);
+        expect(sent.isNew, options.idempotencyKey).toBe(true);
+      }
+    });
   });
 
   it('has an effect once through the door, in transactions of the library', async () => {

@@ -157,6 +157,19 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
     }
   });
 
+  it('that is not awaited between a ROLLBACK TO and a ROLLBACK that are not awaited either', async () => {
+    for (let turns = 0; turns < 40; turns += 1) {
+      const client = await pool.connect();
+      await client.query('BEGIN; savepoint s');
+      const back = client.query('ROLLBACK TO s');
+      const sending = outlast.send(client, nightly).catch(() => undefined);
+      await later(turns);
+      await Promise.all([back, client.query('ROLLBACK'), sending]);
+      client.release();
+      expect(await count(), `after ${turns} turns`).toBe(0);
+    }
+  });
+
   it.each(DELAYS)('of our own that is not awaited before a throw %i turns later', async turns => {
     await abandoned(outlastOwn, turns);
     expect(await count()).toBe(0);

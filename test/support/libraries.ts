@@ -149,6 +149,7 @@ export const ON_POSTGRES: Readonly<Record<string, Open>> = {
       insert: async (tx, id) => await tx`insert into orders (id) values (${id})`,
       run: async (tx, statement) => await tx.unsafe(statement),
       wrongHandles: { sql: db },
+      hangsAtRollback: true,
       close: () => db.end(),
     });
   },
@@ -184,6 +185,7 @@ export const ON_POSTGRES: Readonly<Record<string, Open>> = {
       insert: async (tx, id) => await tx.insert(orders).values({ id }),
       run: async (tx, statement) => await tx.execute(statement),
       wrongHandles: { db },
+      hangsAtRollback: true,
       close: () => client.end(),
     });
   },

@@ -6,12 +6,13 @@ import {
   type OutboxWriter,
   type WriteAnswer,
 } from '../../outbox/outbox-writer.ts';
+import { withProof } from '../sql/proofs.ts';
 import { notInTransaction, type Executor, type TextRow } from '../../outbox/transaction-adapter.ts';
 import { systemRandom } from '../../runtime/random.ts';
 import { rowTexts, type Texts } from './enqueue-row.ts';
 import { isDuplicate, isUnmarked, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
-import { bind, bindRows, type Bound } from './statement.ts';
+import { bind, bindProven, bindRows, type Bound, type MysqlStatement } from './statement.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
 /** Half of what the strictest default of any server allows for one statement; a longer row goes alone. */
@@ -25,6 +26,12 @@ interface PlannedRow {
   readonly task: NewTask;
   readonly texts: Texts;
   readonly bytes: number;
+}
+
+/** Where it is written, and the proof that a library needs which cannot tell whether it is in a transaction. */
+interface Target<Tx> {
+  readonly tx: Tx;
+  readonly proof: string | null;
 }
 
 /** The current holder of an idempotency key: this very send, or an earlier one. */
@@ -45,15 +52,63 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     this.#executor = executor;
   }
 
-  async write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+  async write(
+    tx: Tx,
+    tasks: readonly NewTask[],
+    ready: Promise<void> | null = null,
+  ): Promise<readonly WriteAnswer[]> {
     if (tasks.length === 0) return [];
+    return await this.#inside({ tx, proof: null }, async target => {
+      await ready;
+      return await this.#write(target, tasks);
+    });
+  }
+
+  /**
+   * A library that cannot tell: what is written is selected from a row that is proven to be part of the transaction. The
+   * savepoint was there before the row and is there after it, so the row was written in between, in one transaction.
+   */
+  async #prove(tx: Tx): Promise<string> {
+    const proof = sha256(systemRandom.token());
+    await this.#execute(tx, bind<string>(SQL.transactionMark, []));
+    await this.#execute(tx, bind<string>(SQL.proofWrite, [proof]));
+    try {
+      await this.#execute(tx, bind<string>(SQL.transactionCheck, []));
+    } catch (error) {
+      if (!isUnmarked(error)) throw error;
+      // If it was committed by itself. Otherwise it is gone, or is pruned with the keys.
+      await this.#remove(tx, proof).catch(() => undefined);
+      throw notInTransaction('none');
+    }
+    return proof;
+  }
+
+  #remove(tx: Tx, proof: string): Promise<unknown> {
+    return this.#execute(tx, bind<string>(SQL.proofRemove, [proof]));
+  }
+
+  /** With `executeInside` the server refuses each statement by itself. */
+  #inside<T>(target: Target<Tx>, write: (target: Target<Tx>) => Promise<T>): Promise<T> {
+    const { tx } = target;
+    if (target.proof !== null || this.#executor.executeInside || this.#executor.isCertain(tx))
+      return write(target);
+    return withProof(
+      tx,
+      () => this.#prove(tx),
+      proof => write({ tx, proof }),
+      proof => this.#remove(tx, proof),
+    );
+  }
+
+  async #write(target: Target<Tx>, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+    const { tx } = target;
     const firsts = firstOfEach(inLockOrder(tasks), task => task.id);
     const rows = [...firsts.values()].map(planRow);
     await this.#refuseTooLarge(tx, rows);
     await this.#lockOrder(tx, rows);
-    const answers = await this.#takeKeys(tx, rows);
+    const answers = await this.#takeKeys(target, rows);
     const wanted = rows.filter(({ task }) => !answers.has(task));
-    for (const part of inStatements(wanted)) await this.#insert(tx, part, answers);
+    for (const part of inStatements(wanted)) await this.#insert(target, part, answers);
     return tasks.map(task => {
       const first = firsts.get(task.id) ?? task;
       if (first === task) return answers.get(task) ?? { kind: 'new' };
@@ -106,13 +161,16 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   /** Answers for the tasks whose key belongs to another send; they are not written. */
-  async #takeKeys(tx: Tx, rows: readonly PlannedRow[]): Promise<Map<NewTask, WriteAnswer>> {
+  async #takeKeys(
+    target: Target<Tx>,
+    rows: readonly PlannedRow[],
+  ): Promise<Map<NewTask, WriteAnswer>> {
     const keyed = rows.flatMap(({ task }) =>
       task.idempotencyKey === null ? [] : [{ task, hash: sha256(task.idempotencyKey) }],
     );
     const answers = new Map<NewTask, WriteAnswer>();
     const firsts = [...firstOfEach(keyed, ({ hash }) => hash).values()];
-    const holders = await this.#holders(tx, firsts);
+    const holders = await this.#holders(target, firsts);
     for (const { task, hash } of keyed) {
       const holder = holders.get(hash);
       if (!holder || (holder.isOurs && holder.id === task.id)) continue;
@@ -124,7 +182,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   /** In the order of the keys, so that two transactions with the same keys do not deadlock. */
   async #holders(
-    tx: Tx,
+    target: Target<Tx>,
     wanted: readonly { readonly task: NewTask; readonly hash: string }[],
   ): Promise<ReadonlyMap<string, KeyHolder>> {
     const holders = new Map<string, KeyHolder>();
@@ -139,14 +197,17 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
             [hash, id, fingerprint, token, KEY_WINDOW_MS] as const,
           ]),
       );
-      await this.#change(tx, bindRows(SQL.takeSendKey, [...takes.values()]));
-      const held = await this.#execute(tx, bind<string>(SQL.readSendKeys, [[...takes.keys()]]));
+      await this.#change(target, SQL.takeSendKey, [...takes.values()]);
+      const held = await this.#execute(
+        target.tx,
+        bind<string>(SQL.readSendKeys, [[...takes.keys()]]),
+      );
       for (const row of held) {
         const hash = row['key_hash'] ?? '';
         const take = takes.get(hash);
         if (!take) continue;
         const isFree = row['is_free'] === 'yes';
-        if (isFree) await this.#change(tx, bind<string>(SQL.takeOverSendKey, take));
+        if (isFree) await this.#takeOver(target, take);
         holders.set(hash, isFree ? ours(take) : readHolder(row, token));
       }
     }
@@ -155,7 +216,7 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
 
   /** One statement; repeated without the rows whose id exists. */
   async #insert(
-    tx: Tx,
+    target: Target<Tx>,
     rows: readonly PlannedRow[],
     answers: Map<NewTask, WriteAnswer>,
   ): Promise<void> {
@@ -163,12 +224,12 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     while (left.length > 0) {
       try {
         const inserted = left.map(({ texts }) => texts);
-        await this.#change(tx, bindRows(SQL.enqueue, inserted));
+        await this.#change(target, SQL.enqueue, inserted);
         return;
       } catch (error) {
         if (!isDuplicate(error)) throw error;
         const ids = left.map(({ task }) => task.id);
-        const known = await this.#execute(tx, bind<string>(SQL.readDigests, [ids]));
+        const known = await this.#execute(target.tx, bind<string>(SQL.readDigests, [ids]));
         if (known.length === 0) throw error;
         const digests = new Map(known.map(row => [row['id'], row['digest']]));
         for (const { task } of left) {
@@ -188,8 +249,22 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
   }
 
+  async #change(target: Target<Tx>, sql: MysqlStatement, rows: readonly Texts[]): Promise<void> {
+    await this.#inside(target, async ({ tx, proof }) => {
+      if (proof === null) await this.#changeInside(tx, bindRows(sql, rows));
+      else await this.#execute(tx, bindProven(sql, rows, proof));
+    });
+  }
+
+  async #takeOver(target: Target<Tx>, take: readonly string[]): Promise<void> {
+    await this.#inside(target, async ({ tx, proof }) => {
+      if (proof === null) await this.#changeInside(tx, bind<string>(SQL.takeOverSendKey, take));
+      else await this.#execute(tx, bind<string>(SQL.takeOverSendKeyProven, [...take, proof]));
+    });
+  }
+
   /** Without `executeInside` the library knew that a transaction was open, or the caller does not need one. */
-  async #change(tx: Tx, bound: Bound<string | null>): Promise<void> {
+  async #changeInside(tx: Tx, bound: Bound<string | null>): Promise<void> {
     const { executeInside } = this.#executor;
     if (!executeInside) return void (await this.#execute(tx, bound));
     const rows = await executeInside(tx, bound.text, bound.values).catch((error: unknown) => {

@@ -55,6 +55,8 @@ export const SQL: {
   readonly outboxSample: Entry;
   readonly outboxView: Entry;
   readonly packetLimit: Entry;
+  readonly proofRemove: Entry;
+  readonly proofWrite: Entry;
   readonly pruneEffectKeys: Entry;
   readonly pruneEffects: Entry;
   readonly pruneSendKeysGone: Entry;
@@ -88,6 +90,7 @@ export const SQL: {
   readonly settleFailed: Entry;
   readonly settleGeneration: Entry;
   readonly settlePublished: Entry;
+  readonly takeOverSendKeyProven: Entry;
   readonly takeOverSendKey: Entry;
   readonly takeSendKey: Entry;
   readonly tierForget: Entry;
@@ -436,6 +439,14 @@ from outlast_outbox o where o.task_id = ?`,
     text: `select cast(@@max_allowed_packet as char) as bytes`,
     order: [],
   },
+  proofRemove: {
+    text: `delete from outlast_send_key where key_hash = ?`,
+    order: [0],
+  },
+  proofWrite: {
+    text: `insert into outlast_send_key (key_hash, task_id, fingerprint, token, free_at) values (?, '', '', '', utc_timestamp(6))`,
+    order: [0],
+  },
   pruneEffectKeys: {
     text: `delete from outlast_effect_key where ends_at < utc_timestamp(6) order by ends_at limit ?`,
     order: [0],
@@ -640,6 +651,13 @@ on duplicate key update
   settlePublished: {
     text: `delete from outlast_outbox where id in (?) and claim_token = ? and state = 'claimed'`,
     order: [1, 0],
+  },
+  takeOverSendKeyProven: {
+    text: `update outlast_send_key k join outlast_send_key proof on proof.key_hash = ?
+set k.task_id = ?, k.fingerprint = ?, k.token = ?,
+  k.free_at = utc_timestamp(6) + interval cast(? as signed) * 1000 microsecond
+where k.key_hash = ?`,
+    order: [5, 1, 2, 3, 4, 0],
   },
   takeOverSendKey: {
     text: `update outlast_send_key

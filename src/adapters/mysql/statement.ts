@@ -38,3 +38,22 @@ export function bindRows<V>(statement: MysqlStatement, rows: readonly (readonly 
   const values = rows.flatMap(row => statement.order.map(number => row[number] as V));
   return { text, values };
 }
+
+/**
+ * The same, and nothing is inserted unless the row of `proof-write.sql` is there: so the server decides in the statement that
+ * writes, and not before it.
+ */
+export function bindProven(
+  statement: MysqlStatement,
+  rows: readonly (readonly (string | null)[])[],
+  proof: string,
+): Bound<string | null> {
+  const row = ROW.exec(statement.text)?.[1] ?? '';
+  const one = `select ${row.slice(1, -1)} from outlast_send_key as proof where proof.key_hash = ?`;
+  const text = statement.text.replace(ROW, () => rows.map(() => one).join('\nunion all '));
+  const values = rows.flatMap(given => [
+    ...statement.order.map(number => given[number] as string | null),
+    proof,
+  ]);
+  return { text, values };
+}

@@ -65,7 +65,7 @@ export async function noteChords(db: SqlDatabase, messages: readonly Envelope[])
       return chord === null ? [] : [[chord.groupId, chord] as const];
     }),
   );
-  if (chords.size > 0) await db.query(SQL.chordNote, [noteText([...chords.values()])]);
+  if (chords.size > 0) await db.query(SQL.chordNote, [noteText([...chords.values()]), null]);
 }
 
 /** The parameter of `chord-note.sql`. */

@@ -5,8 +5,10 @@ import {
   type OutboxWriter,
   type WriteAnswer,
 } from '../../outbox/outbox-writer.ts';
+import { withProof } from '../sql/proofs.ts';
 import {
   failedTransaction,
+  notInTransaction,
   type Executor,
   type TextRow,
 } from '../../outbox/transaction-adapter.ts';
@@ -59,11 +61,21 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     this.#notifyLimit = new NotifyLimit(clock);
   }
 
-  write(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+  write(
+    tx: Tx,
+    tasks: readonly NewTask[],
+    ready: Promise<void> | null = null,
+  ): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
-    if (tasks.length === 1 && isPlain(only as NewTask))
-      return this.#writePlain(tx, only as NewTask);
-    return this.#writeAny(tx, tasks);
+    if (!only) return Promise.resolve([]);
+    if (!this.#executor.isCertain(tx))
+      return this.#inside(tx, async proof => {
+        await ready;
+        return await this.#writeAny(tx, tasks, proof);
+      });
+    if (ready !== null) return ready.then(() => this.write(tx, tasks));
+    if (tasks.length === 1 && isPlain(only)) return this.#writePlain(tx, only);
+    return this.#writeAny(tx, tasks, null);
   }
 
   async isInTransaction(tx: Tx): Promise<boolean> {
@@ -74,7 +86,24 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async noteChords(tx: Tx, chords: readonly ChordNote[]): Promise<void> {
-    await this.#execute(tx, SQL.chordNote, [noteText(chords)]);
+    await this.#inside(
+      tx,
+      async proof => void (await this.#execute(tx, SQL.chordNote, [noteText(chords), proof])),
+    );
+  }
+
+  /**
+   * Runs a statement that writes, at once if the library knows that the transaction is open. Otherwise the transaction is
+   * marked, and the statement writes only where the mark is.
+   */
+  #inside<T>(tx: Tx, write: (proof: string | null) => Promise<T>): Promise<T> {
+    return this.#executor.isCertain(tx) ? write(null) : withProof(tx, () => this.#mark(tx), write);
+  }
+
+  async #mark(tx: Tx): Promise<string> {
+    const proof = systemRandom.token();
+    await this.#execute(tx, SQL.transactionMark, [proof]);
+    return proof;
   }
 
   /** The path of most tasks: it does only what is necessary. */
@@ -83,18 +112,23 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return this.#insert(tx, text, plainValues(task)).then(written, refused);
   }
 
-  async #writeAny(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
-    const [only] = tasks;
-    if (!only) return [];
+  async #writeAny(
+    tx: Tx,
+    tasks: readonly NewTask[],
+    proof: string | null,
+  ): Promise<readonly WriteAnswer[]> {
+    const only = tasks.length === 1 ? (tasks[0] as NewTask) : null;
     if (tasks.some(task => task.orderingKey !== null)) await this.#lockKeys(tx, tasks);
-    const isAlone = tasks.length === 1;
-    if (isAlone && (only.isIdDrawn || only.idempotencyKey !== null))
+    const isQuick = only !== null && (only.isIdDrawn || only.idempotencyKey !== null);
+    // Asked again: the caller may have ended the transaction since.
+    if (isQuick && proof === null && this.#executor.isCertain(tx))
       return [await this.#writeOne(tx, only)];
     const ordered = inLockOrder(tasks);
     const answers = new Map<NewTask, WriteAnswer>();
     for (let at = 0; at < ordered.length; at += ROWS_PER_STATEMENT) {
       const part = ordered.slice(at, at + ROWS_PER_STATEMENT);
-      const given = await this.#writeMany(tx, part);
+      const write = (mark: string | null) => this.#writeMany(tx, part, mark);
+      const given = await (proof === null ? this.#inside(tx, write) : write(proof));
       for (const [index, task] of part.entries()) answers.set(task, given[index] as WriteAnswer);
     }
     return tasks.map(task => answers.get(task) as WriteAnswer);
@@ -122,7 +156,11 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   /** The same id twice in a batch is one row: the second is compared with the first, here, where both are known. */
-  async #writeMany(tx: Tx, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
+  async #writeMany(
+    tx: Tx,
+    tasks: readonly NewTask[],
+    proof: string | null,
+  ): Promise<readonly WriteAnswer[]> {
     const firsts = new Map<string, NewTask>();
     for (const task of tasks) {
       if (!firsts.has(task.id)) firsts.set(task.id, task);
@@ -132,8 +170,10 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const inTheWay = await this.#execute(tx, SQL.enqueueMany, [
       JSON.stringify(rows.map(rowTexts)),
       this.#notify(),
+      proof,
     ]);
     for (const row of inTheWay) {
+      if (row['place'] === '0') throw notInTransaction('none');
       const task = rows[Number(row['place']) - 1];
       if (task) answers.set(task, await this.#judge(tx, task, row));
     }

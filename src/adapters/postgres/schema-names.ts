@@ -58,6 +58,7 @@ export class SchemaNames {
     const executeKept = executor.executeKept?.bind(executor);
     const executeInside = executor.executeInside?.bind(executor);
     return {
+      isCertain: tx => executor.isCertain(tx),
       execute: (tx, text, values) => executor.execute(tx, this.text(text), values),
       ...(executeKept && {
         executeKept: (tx, text, values) => executeKept(tx, this.text(text), values),

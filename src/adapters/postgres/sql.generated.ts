@@ -729,6 +729,7 @@ select group_id from idle`,
 select c.group_id, clock_timestamp(), c.size, c.body
 from json_to_recordset($1::json) as c (group_id text, size integer, body text)
 where not exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)
+  and ($2::text is null or current_setting('outlast.transaction', true) = $2::text)
 order by c.group_id
 on conflict (group_id) do nothing`,
   chordOpen: `select n.open, c.group_id, c.body, c.parts::text as parts, c.size, c.failed::text as failed,
@@ -977,6 +978,7 @@ select
     task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
+  where $3::text is null or current_setting('outlast.transaction', true) = $3::text
 ), wanted as (
   select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
   order by idempotency_key collate "C", place
@@ -1011,7 +1013,10 @@ from item i
 left join held h on h.key = i.idempotency_key
 left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
-where w.task_id is null and (select count(*) from note) >= 0`,
+where w.task_id is null and (select count(*) from note) >= 0
+union all
+select '0', null, null, null
+where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text`,
   enqueueNotify: `insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
   schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args, redacted_kwargs)
 values ($1::text, $2::text, $3::text, $4::text::smallint, decode($5::text, 'base64'), decode($6::text, 'base64'),

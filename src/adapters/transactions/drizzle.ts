@@ -29,7 +29,7 @@ export interface FromDrizzleOptions extends AnswerOptions {
 
 /**
  * Sends inside transactions of Drizzle on `pg`, postgres.js or `mysql2`. A `tx` is what `db.transaction` hands out. It does
- * not know whether it is still open, so every send asks the server first.
+ * not know whether it is still open, so the server checks it with every send.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromDrizzle(db, { dialect: 'postgres', sql }) });

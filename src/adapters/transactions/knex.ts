@@ -20,7 +20,7 @@ export interface FromKnexOptions extends AnswerOptions {
 
 /**
  * Sends inside transactions of Knex on `pg`, `mysql2` or `mysql`. A `tx` is what `knex.transaction` hands out. Knex knows when
- * it has ended one itself; every send asks the server as well.
+ * it has ended one itself; the server checks it with every send.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromKnex(knex, { dialect: 'postgres' }) });

@@ -25,7 +25,7 @@ export interface FromKyselyOptions extends AnswerOptions {
 
 /**
  * Sends inside transactions of Kysely. A `tx` is what `db.transaction().execute` hands out, or a controlled transaction.
- * Plugins such as `CamelCasePlugin` do not touch our statements. Every send asks the server whether it is in a transaction.
+ * Plugins such as `CamelCasePlugin` do not touch our statements. The server checks with every send that it is in a transaction.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromKysely(db, { dialect: 'postgres' }) });

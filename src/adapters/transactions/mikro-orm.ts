@@ -30,7 +30,7 @@ export interface FromMikroOrmOptions extends AnswerOptions {
 
 /**
  * Sends inside transactions of MikroORM 6. A `tx` is the `em` that `transactional` hands out; its types do not distinguish
- * it from any other, a send does. Every send asks the server whether it is in a transaction.
+ * it from any other, a send does. The server checks with every send that it is in a transaction.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromMikroOrm(orm, { dialect: 'postgres' }) });

@@ -15,7 +15,7 @@ export interface PostgresJsLike<Tx> {
 
 /**
  * Sends inside transactions of postgres.js. A `tx` is what `sql.begin` hands out. It does not know whether it is still
- * open, so every send asks the server first.
+ * open, so the server checks it with every send.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromPostgresJs(sql) });

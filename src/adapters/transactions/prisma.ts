@@ -21,8 +21,8 @@ export interface FromPrismaOptions extends AnswerOptions {
 
 /**
  * Sends inside transactions of Prisma 7. A `tx` is what `prisma.$transaction(async tx => …)` hands out; the form with an
- * array has none. Prisma ends a transaction after 5 s unless `transactionOptions` of the client say otherwise. Every send
- * asks the server whether it is in a transaction.
+ * array has none. Prisma ends a transaction after 5 s unless `transactionOptions` of the client say otherwise. The
+ * server checks with every send that it is in a transaction.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromPrisma(prisma, { dialect: 'postgres' }) });

@@ -25,7 +25,7 @@ export interface SequelizeLike<Tx> {
 
 /**
  * Sends inside transactions of Sequelize 6, on PostgreSQL, MySQL or MariaDB. A `tx` is the `Transaction` that
- * `sequelize.transaction` hands out. Every send asks the server whether it is in a transaction. Our statements are not logged.
+ * `sequelize.transaction` hands out. The server checks with every send that it is in a transaction. Our statements are not logged.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromSequelize(sequelize) });

@@ -23,7 +23,7 @@ export interface TypeOrmLike<Tx> {
 /**
  * Sends inside transactions of TypeORM, on PostgreSQL, MySQL or MariaDB. A `tx` is the `EntityManager` that
  * `source.transaction` hands out, or that of a query runner after `startTransaction()`. The types of TypeORM do not
- * distinguish it from any other manager; a send does. Every send asks the server whether it is in a transaction.
+ * distinguish it from any other manager; a send does. The server checks with every send that it is in a transaction.
  *
  * @example
  * const outlast = createOutlast({ adapter: fromTypeOrm(source) });

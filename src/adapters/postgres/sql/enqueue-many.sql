@@ -1,13 +1,16 @@
 -- Writes up to a thousand tasks in one statement, inside the caller's transaction. The rows are one JSON
 -- text whose members are all text or null; bytes are base64 in it, so NUL never meets jsonb.
 -- Answers one row per task that was not written; the caller compares.
--- params: rows text, notify text
+-- With a proof nothing is written, and the answer is the place 0, unless transaction-mark.sql has set it in this very
+-- transaction: the setting ends with it.
+-- params: rows text, notify text, proof text
 with item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, args text, kwargs text, embed text, options text,
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text)
+  where $3::text is null or current_setting('outlast.transaction', true) = $3::text
 ), wanted as (
   -- Two calls of one batch may name the same key: the first one gets it. Sorted as the caller sorts, to avoid deadlocks
   -- between two transactions with the same keys.
@@ -46,3 +49,6 @@ left join outlast_outbox o on o.task_id = i.task_id
 left join written w on w.task_id = i.task_id
 -- Notified here: when all rows were written nothing is selected, and then no relay would be notified.
 where w.task_id is null and (select count(*) from note) >= 0
+union all
+select '0', null, null, null
+where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text
