@@ -3,13 +3,14 @@ import { fromDatabase, type SqlTransaction } from '../adapters/sql/sql-transacti
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import { dialectRow } from '../config/database-url.ts';
+import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { anywhere, insideTransaction } from '../outbox/inside-transaction.ts';
 import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
+import { isTask, type Call, type SendOptions, type Task } from '../task/define-task.ts';
 import { safeKey } from '../task/names.ts';
-import type { Call, Task } from '../task/define-task.ts';
 import { stderrLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
@@ -133,8 +134,8 @@ export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Par
   return {
     context,
     origin,
-    send: async (tx, task, input, sendOptions = {}) => {
-      const [sent] = await producer.send(tx, [{ task, input, options: sendOptions }]);
+    send: async (tx, ...given) => {
+      const [sent] = await producer.send(tx, [asCall(...given)]);
       return sentHandle(tx, sent as SentCall);
     },
     sendMany: async (tx, calls) =>
@@ -153,6 +154,17 @@ export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Par
     transaction: fn => adapter.transaction(fn),
     idempotencyLock: createLock(context),
   };
+}
+
+/** A call brings its input and options along: others beside it would be ignored. */
+function asCall(task: Task | Call, input?: unknown, options?: SendOptions): Call {
+  if (isTask(task)) return { task, input, options: options ?? {} };
+  if (input === undefined && options === undefined) return task;
+  throw outlastError('ERR_TASK_UNKNOWN', {
+    message: 'input or options are given beside a workflow, or beside a task that has them already',
+    hint: 'Give them to its tasks: send(tx, chain(first.with(input, options), second)).',
+    fields: { task: '' },
+  });
 }
 
 function makeProducer<Tx>(

@@ -32,6 +32,8 @@ export interface LockOptions {
 
 /** Outlast as an application sees it. `Tx` is the transaction type of your own library. */
 export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
+  /** Writes a workflow, or a task that has its input, inside your open transaction. */
+  send<C extends Call>(tx: Tx, call: C): Promise<TaskHandle<ResultOf<C>>>;
   /** Writes a task inside your open transaction: it appears when that commits, or never. */
   send<S extends TaskShape>(
     tx: Tx,

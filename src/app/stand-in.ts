@@ -8,7 +8,7 @@ import type { Outlast } from './outlast.ts';
 export interface Parts<Tx> {
   readonly context: Context;
   readonly origin: HandlerOrigin;
-  send(tx: Tx, task: Task, input?: unknown, options?: SendOptions): Promise<TaskHandle>;
+  send(tx: Tx, given: Task | Call, input?: unknown, options?: SendOptions): Promise<TaskHandle>;
   sendMany(tx: Tx, calls: readonly Call[]): Promise<readonly TaskHandle[]>;
   push(task: Task, input?: unknown, options?: SendOptions): Promise<TaskHandle>;
   admit(task: Task, input?: unknown, options?: SendOptions): Promise<Permit>;

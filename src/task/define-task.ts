@@ -34,7 +34,7 @@ export interface Task<S extends TaskShape = TaskShape> {
   readonly [TASK]: true;
   readonly name: string;
   readonly contract: Contract;
-  /** Input and options prepared for later: `sendMany` takes a list of these. In a chain it takes nothing from the step before. */
+  /** Input and options prepared for later: `send` takes it, `sendMany` a list of these. In a chain it takes nothing from the step before. */
   with(...rest: SendRest<S>): TaskCall<S['result'], S['returned']>;
   /** A step that takes the result of the one before as the first of its `params` or `args`, and the rest from here. */
   after(...rest: AfterRest<S>): After<TakesOf<S>, S['result'], S['returned']>;

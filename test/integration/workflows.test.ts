@@ -88,6 +88,41 @@ const send: ReturnType<typeof kit>['outlast']['sendMany'] = (_, calls) =>
 const NO_TX = undefined as never;
 const NEGATIVE = -1;
 
+describe('send', () => {
+  it('takes a workflow of each kind, and a task with its input, as `sendMany` does', async () => {
+    const { add, total, shout, handlers } = setup();
+    const { outlast } = kit();
+    const one = add.with({ args: [1, 1] });
+    await kit().withWorker(handlers, async () => {
+      const sent = await outlast.transaction(async tx => [
+        await outlast.send(tx, one),
+        await outlast.send(tx, chain(one, add.after({ args: [2] }))),
+        await outlast.send(tx, group([one, one])),
+        await outlast.send(tx, chord([one, one], total)),
+        await outlast.send(tx, shout, 'plain'),
+      ]);
+      const results = await Promise.all(sent.map(handle => handle.result() as Promise<unknown>));
+      expect(results).toEqual([2, 4, [2, 2], '2+2', 'plain!']);
+    });
+  });
+
+  it('refuses input or options beside a workflow, which would be ignored', async () => {
+    const { add, shout } = setup();
+    const { outlast } = kit();
+    const flow = chain(shout.with('a'), shout);
+    const untyped = outlast as unknown as Record<'send', (...given: unknown[]) => Promise<unknown>>;
+    const given = [
+      [flow, 'input'],
+      [flow, undefined, { countdown: '1h' }],
+      [add.with({ args: [1, 1] }), { args: [2, 2] }],
+    ];
+    for (const rest of given) {
+      const sending = outlast.transaction(tx => untyped.send(tx, ...rest));
+      await expect(sending).rejects.toThrow('input or options are given beside');
+    }
+  });
+});
+
 describe('a chain', () => {
   it('passes results on as the first argument, as the first of `params`, or not at all', async () => {
     const { add, label, nothing, handlers, seen } = setup();

@@ -62,9 +62,18 @@ export async function results(outlast: Outlast, tx: Parameters<Outlast['sendMany
   const isPlain: Expect<Equal<typeof plain, TaskHandle<string>>> = true;
   const many = await outlast.sendMany(tx, [group(['a', 'b'].map(page))]);
   const texts: string[] = await many[0].result();
+  const alone = await outlast.send(tx, flow);
+  const isAlone: Expect<Equal<typeof alone, TaskHandle<boolean>>> = true;
+  const both: [string, boolean, boolean, void] = await (await outlast.send(tx, mixed)).result();
+  const withInput = await outlast.send(tx, page('a'));
+  const isWithInput: Expect<Equal<typeof withInput, TaskHandle<string>>> = true;
+  // @ts-expect-error -- a workflow takes no input
+  await outlast.send(tx, flow, 'a');
+  // @ts-expect-error -- a step that waits for a value is no call
+  await outlast.send(tx, publish.after({ page: '/' }));
   // @ts-expect-error -- the chain ends with a boolean
   const wrong: string = await told.result();
-  return [answer, list, isString, isPlain, texts, wrong];
+  return [answer, list, isString, isPlain, texts, isAlone, both, isWithInput, wrong];
 }
 
 // What a step is given by the one before it.
