@@ -48,6 +48,7 @@ describe('the registry of a process', () => {
       await openMetrics({ ...source, process: 'application' }),
       await openMetrics({ ...source, process: 'worker' }),
     ];
+    expect(app.registry).toBe(worker.registry);
     events.emit('task:done', done('shop.pay'));
     await app.close();
     events.emit('task:done', done('shop.pay'));
