@@ -43,6 +43,9 @@ const MAX_LENGTH = 128;
 /** Series of one metric. */
 const MAX_SERIES = 2_000;
 
+const keyOf = (labels: Labels): string =>
+  labels.length === 1 ? (labels[0] ?? '') : labels.join('\n');
+
 /** What a process counts. Bounded in every dimension. */
 export class Registry {
   readonly #metrics = new Map<MetricName, Map<string, Series>>();
@@ -110,9 +113,12 @@ export class Registry {
 
   #series(name: MetricName, given: Labels): Series {
     const all = this.#metrics.get(name) as Map<string, Series>;
+    // Only labels that have passed the guard have a series.
+    const seen = all.get(keyOf(given));
+    if (seen) return seen;
     const row = rowOfMetric(name);
     const labels = given.map((value, index) => this.#guard(row.labels[index] ?? '', value));
-    const key = labels.join('\n');
+    const key = keyOf(labels);
     const known = all.get(key);
     if (known) return known;
     if (all.size >= MAX_SERIES)
