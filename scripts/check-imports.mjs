@@ -71,7 +71,7 @@ const PORTS = [
 ];
 /** What configuration becomes: open stores, the services and processes on them, and what an application holds. */
 const COMPOSED = ['context', 'process', 'app'];
-const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', ...COMPOSED];
+const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'metrics', ...COMPOSED];
 
 /**
  * For each folder of src the folders and files it may import besides itself. A name that ends in
@@ -101,9 +101,11 @@ const MAY_IMPORT = {
   'adapters/remote': ['adapters/postgres'],
   // The user's transaction runs the statements of its dialect.
   'adapters/transactions': ['adapters/postgres', 'adapters/mysql'],
+  // A listener of events, and nothing that the core knows of.
+  metrics: [...FOUNDATION, 'outbox/outbox-reads.ts', 'relay/relay.ts', 'app/outlast.ts'],
   context: [...INSIDE, 'adapters', 'admin'],
-  process: [...INSIDE, 'context'],
-  app: [...INSIDE, 'adapters', 'context', 'process'],
+  process: [...INSIDE, 'context', 'metrics'],
+  app: [...INSIDE, 'adapters', 'context', 'process', 'metrics'],
   admin: [...INSIDE, ...SURFACES],
   dashboard: [...INSIDE, ...SURFACES],
   frameworks: [...INSIDE, ...SURFACES],

@@ -14,6 +14,7 @@ const CHECKS = {
   // Before the build, which would write them anew.
   'embedded files': () => node(['scripts/embed-assets.mjs', '--check']),
   options: () => node(['scripts/write-options.mjs', '--check']),
+  metrics: () => node(['scripts/write-metrics.mjs', '--check']),
   // Tests import what is built, and so their types come from there.
   build,
   types: () => tool('typescript', 'tsc', ['--noEmit', '--pretty', 'false']),

@@ -64,6 +64,7 @@ function configModule({ option, stages, topLevel, broker, celery }) {
       "{ Logger, LogSettings } from '../telemetry/logger.ts'",
       "{ AdmissionOptions } from './admission.ts'",
       "{ CeleryRoutes } from './celery.ts'",
+      "{ MetricsOptions } from './metrics.ts'",
       "{ Queues } from './queues.ts'",
       "{ RetentionOptions } from './retention.ts'",
     ],

@@ -219,6 +219,16 @@ const pgbouncer = {
   server: null,
 };
 
+/** Checks what is served to Prometheus, and its alert rules. @type {Requirement} */
+const promtool = {
+  name: 'promtool',
+  packages: ['prometheus'],
+  env: 'OUTLAST_TEST_PROMTOOL',
+  isUsed: true,
+  find: () => findProgram('promtool', ['/usr/bin']),
+  server: null,
+};
+
 /** @type {readonly Requirement[]} */
 export const REQUIREMENTS = [
   postgres,
@@ -230,5 +240,6 @@ export const REQUIREMENTS = [
   rabbitmqServer,
   celery,
   pgbouncer,
+  promtool,
   chromium,
 ];

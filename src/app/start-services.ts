@@ -10,6 +10,8 @@ import { withProbes } from '../process/health/health.ts';
 import { healthOfWorker } from '../process/health/worker-health.ts';
 import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
 import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts';
+import { workerGauges } from '../metrics/gauges.ts';
+import { withMetrics } from '../process/measure.ts';
 import { besideOwnRelay } from '../process/own-relay.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
@@ -85,11 +87,18 @@ export async function startWatchedWorker(
     });
     const service = await startOn(context, signal, async running => {
       try {
-        await withProbes(
-          () => healthOf(worker),
-          config.worker,
-          runtime,
-          () => besideOwnRelay(context, () => worker.run(running)),
+        const measured = {
+          process: 'worker',
+          isServed: config.worker.healthPort !== null,
+          gauges: workerGauges(() => worker.status?.running ?? 0),
+        };
+        await withMetrics(context, measured, metrics =>
+          withProbes(
+            () => healthOf(worker),
+            { ...config.worker, metrics },
+            runtime,
+            () => besideOwnRelay(context, () => worker.run(running)),
+          ),
         );
       } finally {
         await isolates?.close();

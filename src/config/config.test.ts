@@ -62,6 +62,7 @@ describe('precedence', () => {
         'strict',
         'excludeTasks',
         'maxPayloadBytes',
+        'metrics',
         'maxMessageBytes',
         'retention',
         'schema',

@@ -2,6 +2,7 @@ import { outlastError } from '../errors/error.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
+import { readMetrics, type ResolvedMetrics } from './metrics.ts';
 import type { ContextOption } from '../task/context-headers.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
@@ -94,6 +95,7 @@ export interface ResolvedConfig {
   readonly resurrector: ResolvedResurrectorOptions;
   readonly retention: ResolvedRetention;
   readonly admission: readonly AdmissionPattern[];
+  readonly metrics: ResolvedMetrics;
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** What our own log writes at least; null: nothing was said. */
@@ -118,6 +120,22 @@ function shownRules(given: unknown, { chordBackend }: CeleryRules): unknown {
   return chordBackend === null
     ? given
     : { ...(given as object), chordBackend: maskUrl(chordBackend) };
+}
+
+/** Sections that are shown as they were given. */
+function sectionSettings(
+  config: Readonly<Record<string, unknown>>,
+  rules: CeleryRules,
+): Readonly<Record<string, Setting>> {
+  const { retention, admission, celery, metrics } = config;
+  const given = { retention, admission, celery: shownRules(celery, rules), metrics };
+  const sourceOf = (key: string): Source => (key in config ? 'file' : 'default');
+  return Object.fromEntries(
+    Object.entries(given).map(([key, value]) => [
+      key,
+      { value: value ?? {}, source: sourceOf(key) },
+    ]),
+  );
 }
 
 /** Merges flags over variables over the file over the defaults, and checks the result. */
@@ -147,11 +165,8 @@ export function resolveConfig(
   const retention = readRetention(config['retention']);
   const admission = readAdmission(config['admission']);
   const celery = readCelery(config['celery']);
-  const { retention: kept, admission: limits, celery: rules } = config;
-  const shown = { retention: kept, admission: limits, celery: shownRules(rules, celery) };
-  for (const [key, value] of Object.entries(shown)) {
-    settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
-  }
+  const metrics = readMetrics(config['metrics']);
+  Object.assign(settings, sectionSettings(config, celery));
 
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
@@ -180,6 +195,7 @@ export function resolveConfig(
     resurrector: resurrector.options,
     retention,
     admission,
+    metrics,
     settings,
     warnings: [
       ...unnamedWarnings(database, env),

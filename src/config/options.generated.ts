@@ -6,6 +6,7 @@ import type { EventListeners } from '../telemetry/events.ts';
 import type { Logger, LogSettings } from '../telemetry/logger.ts';
 import type { AdmissionOptions } from './admission.ts';
 import type { CeleryRoutes } from './celery.ts';
+import type { MetricsOptions } from './metrics.ts';
 import type { Queues } from './queues.ts';
 import type { RetentionOptions } from './retention.ts';
 
@@ -373,6 +374,13 @@ export interface OutlastConfig {
    * @default {}
    */
   readonly admission?: AdmissionOptions | undefined;
+  /**
+   * Where figures go: `{ dogstatsd: '127.0.0.1:8125', opentelemetry: true, readableFrom: 'anywhere', tasks:
+   * ['shop.pay'] }`. Prometheus reads them from `/metrics` on the health port: clients on this machine, or
+   * `readableFrom: 'anywhere'`. `tasks` names those that have series of their own; without it the first 200 have.
+   * @default {}
+   */
+  readonly metrics?: MetricsOptions | undefined;
   /** Listeners for events, called in the process where the event happens. @default none */
   readonly on?: EventListeners | undefined;
   /**

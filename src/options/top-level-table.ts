@@ -143,6 +143,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
       "How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } }, 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`; of each kind the most specific counts.",
     more: 'See [admission](../guides/admission.md).',
   },
+  metrics: {
+    kind: 'record',
+    type: 'MetricsOptions',
+    default: {},
+    sentence:
+      "Where figures go: `{ dogstatsd: '127.0.0.1:8125', opentelemetry: true, readableFrom: 'anywhere', tasks: ['shop.pay'] }`. Prometheus reads them from `/metrics` on the health port: clients on this machine, or `readableFrom: 'anywhere'`. `tasks` names those that have series of their own; without it the first 200 have.",
+    more: 'See [metrics](metrics.md).',
+  },
   on: {
     kind: 'value',
     type: 'EventListeners',

@@ -7,6 +7,8 @@ import { spareOutbox } from '../context/spare-links.ts';
 import type { Stores } from '../context/stores.ts';
 import type { ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
+import { relayGauges } from '../metrics/gauges.ts';
+import { withMetrics } from './measure.ts';
 import { withHealth } from './health/relay-health.ts';
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
@@ -18,7 +20,14 @@ export function makeRelay(context: Context): RelayVerbs {
   return {
     run: async signal => {
       const relay = await openRelay(context);
-      await withHealth(relay, settings, runtime, () => relay.run(signal));
+      const measured = {
+        process: 'relay',
+        isServed: settings.healthPort !== null,
+        gauges: relayGauges(() => relay.status),
+      };
+      await withMetrics(context, measured, metrics =>
+        withHealth(relay, { ...settings, metrics }, runtime, () => relay.run(signal)),
+      );
     },
     pass: async signal => await (await openRelay(context)).pass(signal),
     drain: async signal => await (await openRelay(context)).drain(signal),

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import type { ChildMetrics } from '../metrics/children.ts';
 import { decodeError } from '../errors/wire-error.ts';
 import type { Context } from '../context/context.ts';
 import { Supervisor, type Child } from '../worker/supervisor.ts';
@@ -19,6 +20,8 @@ export interface SuperviseOptions {
   readonly onUnloadable?: (error: Error) => void;
   /** Receives the state of the children. */
   readonly pulses?: Pulses;
+  /** Receives what they have counted. */
+  readonly metrics?: ChildMetrics;
 }
 
 /** A channel closes with its process; this is for one that does not. */
@@ -32,7 +35,7 @@ export async function makeSupervisor(
   const { runtime } = context;
   const { ledger } = await context.stores();
   const { shutdownTimeoutMs, processes: configured } = context.config.worker;
-  const { processes = configured, spec, env = {}, onUnloadable, pulses } = options;
+  const { processes = configured, spec, env = {}, onUnloadable, pulses, metrics } = options;
   let hasLoaded = false;
   const reportUnloadable = (error: Error): void => {
     if (!hasLoaded && onUnloadable) return onUnloadable(error);
@@ -49,10 +52,15 @@ export async function makeSupervisor(
   const settings = { ...resurrectorSettings(context), processes, shutdownTimeoutMs };
   const spawn = (process: string): Child => {
     const child = spawnChild({ ...spec, process }, env, message => {
-      if (message.kind === 'pulse') pulses?.record(process, message.health);
-      else onMessage(message);
+      if (message.kind === 'pulse') {
+        pulses?.record(process, message.health);
+        if (message.metrics !== undefined) metrics?.record(process, message.metrics);
+      } else onMessage(message);
     });
-    void child.exited.then(() => pulses?.gone(process));
+    void child.exited.then(() => {
+      pulses?.gone(process);
+      metrics?.gone(process);
+    });
     return child;
   };
   return new Supervisor({ ledger, runtime, settings, spawn });

@@ -9,6 +9,8 @@ import { handlerMap, requireHandlers } from './handler-map.ts';
 import { loadHandlers, type HandlerSource } from './load-handlers.ts';
 import { isIsolated, openIsolates } from './isolate/isolates.ts';
 import { HeartbeatClient } from './heartbeat/heartbeat-client.ts';
+import { workerGauges } from '../metrics/gauges.ts';
+import { withMetrics } from './measure.ts';
 import { watchLimits } from './watch-limits.ts';
 import { makeWorker } from './worker-service.ts';
 import { healthOfWorker, PULSE_MS } from './health/worker-health.ts';
@@ -116,11 +118,22 @@ const unwatch = watchLimits(
   systemClock,
   why => void send({ kind: 'worn', why }),
 );
-const pulse = setInterval(() => {
-  if (worker.status !== null) void send({ kind: 'pulse', health: healthOfWorker(worker.status) });
-}, PULSE_MS);
-await worker.run(stop.signal, retire.signal);
-clearInterval(pulse);
+const measured = {
+  process: 'worker',
+  isServed: spec.isMeasured === true,
+  gauges: workerGauges(() => worker.status?.running ?? 0),
+};
+await withMetrics(context, measured, async metrics => {
+  const beat = (): Promise<void> => {
+    if (worker.status === null) return Promise.resolve();
+    const figures = spec.isMeasured && metrics ? { metrics: metrics.registry.snapshot() } : {};
+    return send({ kind: 'pulse', health: healthOfWorker(worker.status), ...figures });
+  };
+  const pulse = setInterval(() => void beat(), PULSE_MS);
+  await worker.run(stop.signal, retire.signal);
+  clearInterval(pulse);
+  await Promise.race([beat(), sleep(systemClock, CLOSE_GRACE_MS)]);
+});
 unwatch();
 await isolates?.close();
 // Nothing is lost by not deregistering from a store that does not answer.

@@ -1,6 +1,7 @@
 import type { WireError } from '../errors/wire-error.ts';
 import type { LoaderChoice } from '../config/load-config.ts';
 import type { WorkerOptions } from '../config/worker-options.ts';
+import type { Snapshot } from '../metrics/registry.ts';
 import type { Health } from './health/health-server.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
 
@@ -15,6 +16,8 @@ export interface WorkerSpec {
   readonly modules: readonly string[];
   readonly worker: WorkerOptions;
   readonly log: ChildLog;
+  /** The supervisor serves the figures of its children. */
+  readonly isMeasured?: boolean;
 }
 
 /** Null: the level that the configuration says. */
@@ -37,5 +40,5 @@ export type FromChild =
   | { readonly kind: 'loaded'; readonly tasks: readonly string[] }
   | { readonly kind: 'dismissed' }
   | { readonly kind: 'worn'; readonly why: string }
-  | { readonly kind: 'pulse'; readonly health: Health }
+  | { readonly kind: 'pulse'; readonly health: Health; readonly metrics?: Snapshot }
   | { readonly kind: 'unloadable'; readonly error: WireError };

@@ -98,6 +98,11 @@ export function pgbouncerPath(): string {
   return required('OUTLAST_TEST_PGBOUNCER', 'apt-get install pgbouncer, and its path');
 }
 
+/** The path of Prometheus's promtool. */
+export function promtoolPath(): string {
+  return required('OUTLAST_TEST_PROMTOOL', 'apt-get install prometheus, and the path of promtool');
+}
+
 /** The path of a Python that has Celery. */
 export function celeryPython(): string {
   return required(

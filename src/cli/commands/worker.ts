@@ -30,6 +30,8 @@ export const addWorker: AddCommand = program => {
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     const { makeSupervisor } = await import('../../process/supervise.ts');
     const { besideOwnRelay } = await import('../../process/own-relay.ts');
+    const { ChildMetrics } = await import('../../metrics/children.ts');
+    const { withMetrics } = await import('../../process/measure.ts');
     const { enterTier } = await import('../../context/tier-memory.ts');
     await withContext(context, async () => {
       await enterTier(context);
@@ -39,6 +41,7 @@ export const addWorker: AddCommand = program => {
         modules: [],
         worker: readFlags('worker', options),
         log: logOptions(options),
+        isMeasured: config.worker.healthPort !== null,
       };
       log.info(
         { processes: config.worker.processes, queues: Object.keys(config.worker.queues) },
@@ -48,13 +51,17 @@ export const addWorker: AddCommand = program => {
       const onUnloadable = (error: Error): void => failed.abort(error);
       const { processes, maxBlockMs } = config.worker;
       const pulses = new Pulses(runtime.clock, processes, maxBlockMs);
-      const supervisor = await makeSupervisor(context, { spec, onUnloadable, pulses });
-      await withProbes(
-        () => pulses.look(),
-        config.worker,
-        runtime,
-        () =>
-          besideOwnRelay(context, () => supervisor.run(AbortSignal.any([signal, failed.signal]))),
+      const metrics = new ChildMetrics();
+      const supervisor = await makeSupervisor(context, { spec, onUnloadable, pulses, metrics });
+      const ended = AbortSignal.any([signal, failed.signal]);
+      const measured = { process: 'supervisor', isServed: spec.isMeasured, children: metrics };
+      await withMetrics(context, measured, page =>
+        withProbes(
+          () => pulses.look(),
+          { ...config.worker, metrics: page },
+          runtime,
+          () => besideOwnRelay(context, () => supervisor.run(ended)),
+        ),
       );
       failed.signal.throwIfAborted();
       log.info({}, 'worker stopped');

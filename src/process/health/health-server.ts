@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { createServer, type IncomingMessage, type Server } from 'node:http';
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { outlastError } from '../../errors/error.ts';
 
@@ -9,6 +9,13 @@ export interface Health {
   readonly ready: boolean;
   /** Figures for clients on this machine; other clients get the two above only. */
   readonly details: Readonly<Record<string, unknown>>;
+}
+
+/** `GET /metrics`. */
+export interface MetricsPage {
+  text(): string;
+  /** False: for clients on this machine. */
+  readonly isForAnyone: boolean;
 }
 
 export interface HealthAddress {
@@ -27,7 +34,11 @@ const MAX_HEADER_BYTES = 4_096;
  * Answers `GET /health` and `GET /ready`. It shares its process with a supervisor or a relay and must not starve them, so
  * connections are few and short.
  */
-export async function serveHealth(look: () => Health, address: HealthAddress): Promise<Server> {
+export async function serveHealth(
+  look: () => Health,
+  address: HealthAddress,
+  metrics: MetricsPage | null = null,
+): Promise<Server> {
   const { host, port } = address;
   const limits = {
     maxHeaderSize: MAX_HEADER_BYTES,
@@ -39,6 +50,8 @@ export async function serveHealth(look: () => Health, address: HealthAddress): P
   const server = createServer(limits, (request, response) => {
     // One response each: a connection that is kept alive takes the slot of another.
     response.setHeader('connection', 'close');
+    if (request.method === 'GET' && request.url === '/metrics' && metrics !== null)
+      return sendMetrics(request, response, metrics);
     const isKnown = request.url === '/health' || request.url === '/ready';
     if (request.method !== 'GET' || !isKnown) {
       response.writeHead(404).end();
@@ -66,6 +79,18 @@ export async function serveHealth(look: () => Health, address: HealthAddress): P
   }
   return server;
 }
+
+function sendMetrics(request: IncomingMessage, response: ServerResponse, page: MetricsPage): void {
+  if (!page.isForAnyone && !isFromHere(request)) {
+    response.writeHead(403).end();
+    return;
+  }
+  const text = page.text();
+  const headers = { 'content-type': METRICS_TYPE, 'content-length': Buffer.byteLength(text) };
+  response.writeHead(200, headers).end(text);
+}
+
+const METRICS_TYPE = 'text/plain; version=0.0.4; charset=utf-8';
 
 /** Makes room for the newest: a probe is always new, and clients that hold connections open are old. */
 function dropOldest(): (socket: Socket) => void {

@@ -1,6 +1,6 @@
 import { closeSync, openSync, utimesSync } from 'node:fs';
 import type { Runtime } from '../../runtime/runtime.ts';
-import { serveHealth, type Health } from './health-server.ts';
+import { serveHealth, type Health, type MetricsPage } from './health-server.ts';
 
 /** Where probes look. */
 export interface ProbeOptions {
@@ -10,6 +10,8 @@ export interface ProbeOptions {
   readonly healthPort: number | null;
   /** The address it listens on. */
   readonly healthHost: string;
+  /** Left out: `GET /metrics` is not answered. */
+  readonly metrics?: MetricsPage | null;
 }
 
 const TOUCH_MS = 1_000;
@@ -17,11 +19,11 @@ const TOUCH_MS = 1_000;
 /** Serves the state of a service to probes as long as `fn` runs. */
 export async function withProbes<T>(
   look: () => Health,
-  { livenessFile, healthPort: port, healthHost: host }: ProbeOptions,
+  { livenessFile, healthPort: port, healthHost: host, metrics = null }: ProbeOptions,
   runtime: Pick<Runtime, 'clock' | 'log'>,
   fn: () => Promise<T>,
 ): Promise<T> {
-  const server = port === null ? null : await serveHealth(look, { host, port });
+  const server = port === null ? null : await serveHealth(look, { host, port }, metrics);
   const stop = livenessFile === null ? null : touch(livenessFile, () => look().alive, runtime);
   try {
     return await fn();

@@ -1,0 +1,49 @@
+import type { Context } from '../context/context.ts';
+import type { ChildMetrics } from '../metrics/children.ts';
+import type { OpenMetrics } from '../metrics/open-metrics.ts';
+import type { Registry } from '../metrics/registry.ts';
+import type { MetricsPage } from './health/health-server.ts';
+
+export interface MeasureOptions {
+  /** `relay`, `worker`, … */
+  readonly process: string;
+  /** Somebody may ask for the figures; false: they are only exported. */
+  readonly isServed: boolean;
+  readonly gauges?: (registry: Registry) => void;
+  readonly children?: ChildMetrics;
+}
+
+export interface Measured extends MetricsPage {
+  readonly registry: Registry;
+}
+
+/** Counts what happens in this process as long as `fn` runs; nothing is loaded where nobody wants the figures. */
+export async function withMetrics<T>(
+  context: Context,
+  options: MeasureOptions,
+  fn: (measured: Measured | null) => Promise<T>,
+): Promise<T> {
+  const { metrics: settings } = context.config;
+  const { process, isServed, gauges, children } = options;
+  if (!isServed && settings.dogstatsd === null && !settings.opentelemetry) return await fn(null);
+  const { openMetrics } = await import('../metrics/open-metrics.ts');
+  const { prometheusText } = await import('../metrics/prometheus.ts');
+  const { events } = context;
+  const open: OpenMetrics = await openMetrics({
+    events,
+    settings,
+    process,
+    ...(gauges ? { gauges } : {}),
+  });
+  const { registry } = open;
+  const all = () => children?.with(registry.snapshot()) ?? registry.snapshot();
+  try {
+    return await fn({
+      registry,
+      text: () => prometheusText(all()),
+      isForAnyone: settings.isReadableFromAnywhere,
+    });
+  } finally {
+    await open.close();
+  }
+}
