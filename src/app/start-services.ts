@@ -11,6 +11,7 @@ import { healthOfWorker } from '../process/health/worker-health.ts';
 import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
 import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts';
 import { besideOwnRelay } from '../process/own-relay.ts';
+import { besideScheduler } from '../process/scheduler-service.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
 import { beatsOnLoop, makeWorker, type WorkerService } from '../process/worker-service.ts';
@@ -89,7 +90,7 @@ export async function startWatchedWorker(
           () => healthOf(worker),
           config.worker,
           runtime,
-          () => besideOwnRelay(context, () => worker.run(running)),
+          () => besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
         );
       } finally {
         await isolates?.close();

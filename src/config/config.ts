@@ -37,6 +37,7 @@ import {
   resolveResurrectorOptions,
   type ResolvedResurrectorOptions,
 } from './resurrector-options.ts';
+import { readSchedules, type ScheduleSpec } from './schedule.ts';
 import { readRetention, type ResolvedRetention } from './retention.ts';
 import { readSigning, type Signing } from './signing.ts';
 import { readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
@@ -94,6 +95,7 @@ export interface ResolvedConfig {
   readonly resurrector: ResolvedResurrectorOptions;
   readonly retention: ResolvedRetention;
   readonly admission: readonly AdmissionPattern[];
+  readonly schedule: readonly ScheduleSpec[];
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** What our own log writes at least; null: nothing was said. */
@@ -147,11 +149,9 @@ export function resolveConfig(
   const retention = readRetention(config['retention']);
   const admission = readAdmission(config['admission']);
   const celery = readCelery(config['celery']);
-  const { retention: kept, admission: limits, celery: rules } = config;
-  const shown = { retention: kept, admission: limits, celery: shownRules(rules, celery) };
-  for (const [key, value] of Object.entries(shown)) {
-    settings[key] = { value: value ?? {}, source: key in config ? 'file' : 'default' };
-  }
+  const schedule = readSchedules(config['schedule']);
+  const ruled = { celery, schedule };
+  Object.assign(settings, ruleSettings(config, ruled));
 
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
@@ -180,6 +180,7 @@ export function resolveConfig(
     resurrector: resurrector.options,
     retention,
     admission,
+    schedule,
     settings,
     warnings: [
       ...unnamedWarnings(database, env),
@@ -191,6 +192,26 @@ export function resolveConfig(
     ],
   });
   return Object.freeze({ ...resolved, settings: Object.freeze(resolved.settings) });
+}
+
+/** The sections that are shown as they were given. */
+function ruleSettings(
+  config: Readonly<Record<string, unknown>>,
+  { celery, schedule }: Pick<ResolvedConfig, 'celery' | 'schedule'>,
+): Readonly<Record<string, Setting>> {
+  const { retention, admission, celery: rules } = config;
+  const shown = {
+    retention,
+    admission,
+    celery: shownRules(rules, celery),
+    schedule: schedule.map(({ name }) => name),
+  };
+  return Object.fromEntries(
+    Object.entries(shown).map(([key, value]) => [
+      key,
+      { value: value ?? {}, source: key in config ? 'file' : 'default' },
+    ]),
+  );
 }
 
 interface Layers {

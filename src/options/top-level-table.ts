@@ -143,6 +143,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
       "How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } }, 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`; of each kind the most specific counts.",
     more: 'See [admission](../guides/admission.md).',
   },
+  schedule: {
+    kind: 'record',
+    type: 'Readonly<Record<string, ScheduleOptions>>',
+    default: {},
+    sentence:
+      "Tasks that are sent by the clock, by name: `{ nightly: { call: nightly.with(), cron: '0 3 * * *', timeZone: 'Europe/Berlin' } }`.",
+    more: 'See [below](#schedule) and [schedules](../guides/schedules.md).',
+  },
   on: {
     kind: 'value',
     type: 'EventListeners',

@@ -6,6 +6,7 @@ import { spareOutbox } from '../context/spare-links.ts';
 import type { Stores } from '../context/stores.ts';
 import type { ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
+import { besideScheduler } from './scheduler-service.ts';
 import { withHealth } from './health/relay-health.ts';
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
@@ -17,7 +18,11 @@ export function makeRelay(context: Context): RelayVerbs {
   return {
     run: async signal => {
       const relay = await openRelay(context);
-      await withHealth(relay, settings, runtime, () => relay.run(signal));
+      const run = (): Promise<void> => relay.run(signal);
+      // Schedules are in the database of the configuration; a named outbox has none.
+      await withHealth(relay, settings, runtime, () =>
+        context.outbox === null ? besideScheduler(context, run) : run(),
+      );
     },
     pass: async signal => await (await openRelay(context)).pass(signal),
     drain: async signal => await (await openRelay(context)).drain(signal),

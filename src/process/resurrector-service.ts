@@ -9,6 +9,7 @@ import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { destinationsOf } from './destinations-of.ts';
+import { besideScheduler } from './scheduler-service.ts';
 import { receiptSources } from './relay-service.ts';
 import { PushWindows } from '../worker/flow/push-windows.ts';
 
@@ -37,7 +38,7 @@ export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {
         cleanCheckpoints({ store, reads, runtime }, either),
       ]);
       try {
-        await resurrector.run(signal);
+        await besideScheduler(context, () => resurrector.run(signal));
       } finally {
         ended.abort();
         await cleaning;

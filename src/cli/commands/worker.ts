@@ -30,6 +30,7 @@ export const addWorker: AddCommand = program => {
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     const { makeSupervisor } = await import('../../process/supervise.ts');
     const { besideOwnRelay } = await import('../../process/own-relay.ts');
+    const { besideScheduler } = await import('../../process/scheduler-service.ts');
     const { enterTier } = await import('../../context/tier-memory.ts');
     await withContext(context, async () => {
       await enterTier(context);
@@ -54,7 +55,9 @@ export const addWorker: AddCommand = program => {
         config.worker,
         runtime,
         () =>
-          besideOwnRelay(context, () => supervisor.run(AbortSignal.any([signal, failed.signal]))),
+          besideScheduler(context, () =>
+            besideOwnRelay(context, () => supervisor.run(AbortSignal.any([signal, failed.signal]))),
+          ),
       );
       failed.signal.throwIfAborted();
       log.info({}, 'worker stopped');
