@@ -66,6 +66,7 @@ const PORTS = [
   'admission/gcra.ts',
   'admission/limited.ts',
   'recovery/fence-rows.ts',
+  'schedule/schedule-store.ts',
   'result/result-store.ts',
   'ledger/dead-letter.ts',
 ];
@@ -92,6 +93,8 @@ const MAY_IMPORT = {
   ...Object.fromEntries(
     STAGES.map(stage => [stage, [...FOUNDATION, 'ledger', 'admission', ...PORTS]]),
   ),
+  // Schedules compose tasks as senders do.
+  schedule: [...FOUNDATION, 'ledger', 'admission', 'outbox', ...PORTS],
   // A worker as others see and steer it.
   fleet: [...FOUNDATION, 'ledger', 'worker', ...PORTS],
   // What every dialect of SQL is to the rest: types, and transactions on connections of our own.
@@ -132,6 +135,7 @@ const CORE = [
   'result',
   'recovery',
   'workflow',
+  'schedule',
 ];
 
 /**

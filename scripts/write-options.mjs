@@ -35,7 +35,7 @@ const moduleOf = (imports, parts) =>
 const STAGES = { relay: 'the relay', worker: 'a worker', resurrector: 'the resurrector' };
 
 /** @param {Awaited<ReturnType<typeof loadTables>>} tables */
-function configModule({ option, stages, topLevel, broker, celery }) {
+function configModule({ option, stages, topLevel, broker, celery, schedule }) {
   const parts = Object.entries(STAGES).flatMap(([stage, who]) => {
     const table = /** @type {Record<string, OptionTable>} */ (stages)[stage] ?? {};
     const name = `${stage.charAt(0).toUpperCase()}${stage.slice(1)}Options`;
@@ -58,6 +58,7 @@ function configModule({ option, stages, topLevel, broker, celery }) {
   return moduleOf(
     [
       "{ ContextOption } from '../task/context-headers.ts'",
+      "{ TaskCall } from '../task/define-task.ts'",
       "{ Duration } from '../task/duration.ts'",
       "{ Redactor } from '../task/redact.ts'",
       "{ EventListeners } from '../telemetry/events.ts'",
@@ -80,6 +81,12 @@ function configModule({ option, stages, topLevel, broker, celery }) {
         name: 'CeleryOptions',
         sentence: 'What a user writes about the Celery applications at the same broker.',
         table: celery,
+        takesUndefined: true,
+      }),
+      givenInterface({
+        name: 'ScheduleOptions',
+        sentence: 'What a user says about a schedule: either `cron` or `every`.',
+        table: schedule,
         takesUndefined: true,
       }),
       givenInterface({
@@ -189,7 +196,7 @@ async function loadTables() {
   /** @type {typeof import('../src/options/option.ts')} */
   const option = await load('options/option.ts');
   const named = async (/** @type {string} */ file) => await load(`options/${file}-table.ts`);
-  const [relay, worker, resurrector, topLevel, broker, celery, task, handler, send] =
+  const [relay, worker, resurrector, topLevel, broker, celery, schedule, task, handler, send] =
     await Promise.all(
       [
         'relay',
@@ -198,6 +205,7 @@ async function loadTables() {
         'top-level',
         'broker',
         'celery',
+        'schedule',
         'task',
         'handler',
         'send',
@@ -213,6 +221,7 @@ async function loadTables() {
     topLevel: /** @type {OptionTable} */ (topLevel.TOP_LEVEL_TABLE),
     broker: /** @type {OptionTable} */ (broker.BROKER_TABLE),
     celery: /** @type {OptionTable} */ (celery.CELERY_TABLE),
+    schedule: /** @type {OptionTable} */ (schedule.SCHEDULE_TABLE),
     task: /** @type {OptionTable} */ (task.TASK_TABLE),
     rule: /** @type {OptionTable} */ (task.ADMISSION_RULE_TABLE),
     handler: /** @type {OptionTable} */ (handler.HANDLER_TABLE),

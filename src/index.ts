@@ -2,6 +2,7 @@
 export * from './task/index.ts';
 export { defineConfig } from './config/config.ts';
 export type { OutlastConfig } from './config/config.ts';
+export type { ScheduleOptions } from './config/options.generated.ts';
 export { createOutlast } from './app/create-outlast.ts';
 export type {
   CreateOptions,
@@ -10,6 +11,7 @@ export type {
   Outlast,
   SqlTransaction,
 } from './app/outlast.ts';
+export type { ScheduleDetails, Schedules } from './app/create-schedules.ts';
 export type { TransactionAdapter, TransactionStatus } from './outbox/transaction-adapter.ts';
 export type { ResultOptions, TaskHandle } from './result/result-handle.ts';
 export type { LifeState } from './result/result-store.ts';
@@ -22,6 +24,7 @@ export { currentContext, withContext } from './telemetry/ambient.ts';
 export type { ContextOption, ContextValues } from './task/context-headers.ts';
 export { currentTask } from './worker/context.ts';
 export type { TaskContext } from './worker/context.ts';
+export type { ScheduleSlot } from './task/schedule-headers.ts';
 export type {
   Handler,
   HandlerFunction,

@@ -22,6 +22,7 @@ import { loadDialect } from '../context/openers.ts';
 import { makeSurroundings } from './surroundings.ts';
 import { isStartedByWorker } from '../process/is-started-by-worker.ts';
 import { lateDoor, lateWriter } from './late-dialect.ts';
+import { createSchedules } from './create-schedules.ts';
 import { createLock } from './create-lock.ts';
 import { CONTEXT, type CreateOptions, type Outlast } from './outlast.ts';
 import { STAND_IN, type Parts, type StandIn } from './stand-in.ts';
@@ -70,6 +71,9 @@ function createInstance<Tx>(
       defineHandler(task, handler, origin),
     idempotencyLock: (...asked: Parameters<Outlast['idempotencyLock']>) =>
       current().idempotencyLock(...asked),
+    get schedules() {
+      return current().schedules;
+    },
     on: context.events.on.bind(context.events),
     via: <Other>(other: TransactionAdapter<Other>) => createInstance(context, other, stand),
     close: () => context.close(),
@@ -152,6 +156,7 @@ export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Par
         isUncommitted: () => false,
       }),
     transaction: fn => adapter.transaction(fn),
+    schedules: createSchedules(context),
     idempotencyLock: createLock(context),
   };
 }

@@ -6,6 +6,7 @@ import type { TaskHandle } from '../result/result-handle.ts';
 import type { Call, Permit, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EventListener, EventName } from '../telemetry/events.ts';
 import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
+import type { Schedules } from './create-schedules.ts';
 import type { Context } from '../context/context.ts';
 
 export type { SqlTransaction };
@@ -73,6 +74,8 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
     fn: (signal: AbortSignal) => Promise<T> | T,
     options?: LockOptions,
   ): Promise<T>;
+  /** Tasks that are sent by the clock. */
+  readonly schedules: Schedules;
   /** Subscribes to an event of this process; returns the function that unsubscribes. */
   on<N extends EventName>(
     name: N,

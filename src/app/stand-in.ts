@@ -2,6 +2,7 @@ import type { Context } from '../context/context.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
 import type { Call, Permit, SendOptions, Task } from '../task/define-task.ts';
 import type { HandlerOrigin } from '../worker/effects/door.ts';
+import type { Schedules } from './create-schedules.ts';
 import type { Outlast } from './outlast.ts';
 
 /** What an instance does, without the types of its tasks. */
@@ -14,6 +15,7 @@ export interface Parts<Tx> {
   admit(task: Task, input?: unknown, options?: SendOptions): Promise<Permit>;
   find(task: Task, id: string): TaskHandle;
   transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  readonly schedules: Schedules;
   readonly idempotencyLock: Outlast<never>['idempotencyLock'];
 }
 

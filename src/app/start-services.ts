@@ -13,6 +13,7 @@ import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts'
 import { workerGauges } from '../metrics/gauges.ts';
 import { withMetrics } from '../process/measure.ts';
 import { besideOwnRelay } from '../process/own-relay.ts';
+import { besideScheduler } from '../process/scheduler-service.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
 import { beatsOnLoop, makeWorker, type WorkerService } from '../process/worker-service.ts';
@@ -97,7 +98,7 @@ export async function startWatchedWorker(
             () => healthOf(worker),
             { ...config.worker, metrics },
             runtime,
-            () => besideOwnRelay(context, () => worker.run(running)),
+            () => besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
           ),
         );
       } finally {

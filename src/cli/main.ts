@@ -18,6 +18,7 @@ import { addQueues } from './commands/queues.ts';
 import { addRelay } from './commands/relay.ts';
 import { addResult } from './commands/result.ts';
 import { addResurrector } from './commands/resurrector.ts';
+import { addSchedule } from './commands/schedule.ts';
 import { addSend } from './commands/send.ts';
 import { addStats } from './commands/stats.ts';
 import { addTasks } from './commands/tasks.ts';
@@ -42,6 +43,7 @@ const COMMANDS: readonly AddCommand[] = [
   addQueues,
   addTasks,
   addWorkers,
+  addSchedule,
   addIdempotency,
   addAdmission,
   addMove,

@@ -66,6 +66,7 @@ describe('precedence', () => {
         'maxMessageBytes',
         'retention',
         'schema',
+        'schedule',
         'signatureMaxAge',
         'signingAudience',
         'signingKeys',
@@ -207,7 +208,7 @@ describe('a config', () => {
       code: 'ERR_UNKNOWN_OPTION',
       nearest: 'database',
     });
-    expect(thrownBy(() => resolveConfig(loose({ schedule: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
+    expect(thrownBy(() => resolveConfig(loose({ dashboard: {} }))).code).toBe('ERR_UNKNOWN_OPTION');
   });
 });
 

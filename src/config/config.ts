@@ -38,6 +38,7 @@ import {
   resolveResurrectorOptions,
   type ResolvedResurrectorOptions,
 } from './resurrector-options.ts';
+import { readSchedules, type ScheduleSpec } from './schedule.ts';
 import { readRetention, type ResolvedRetention } from './retention.ts';
 import { readSigning, type Signing } from './signing.ts';
 import { readTopLevel, TOP_LEVEL_OPTIONS } from './top-level.ts';
@@ -96,6 +97,7 @@ export interface ResolvedConfig {
   readonly retention: ResolvedRetention;
   readonly admission: readonly AdmissionPattern[];
   readonly metrics: ResolvedMetrics;
+  readonly schedule: readonly ScheduleSpec[];
   readonly on: EventListeners;
   readonly log: Logger | null;
   /** What our own log writes at least; null: nothing was said. */
@@ -125,10 +127,12 @@ function shownRules(given: unknown, { chordBackend }: CeleryRules): unknown {
 /** Sections that are shown as they were given. */
 function sectionSettings(
   config: Readonly<Record<string, unknown>>,
-  rules: CeleryRules,
+  resolved: Pick<ResolvedConfig, 'celery' | 'schedule'>,
 ): Readonly<Record<string, Setting>> {
-  const { retention, admission, celery, metrics } = config;
-  const given = { retention, admission, celery: shownRules(celery, rules), metrics };
+  const { retention, admission, metrics } = config;
+  const celery = shownRules(config['celery'], resolved.celery);
+  const schedule = resolved.schedule.map(({ name }) => name);
+  const given = { retention, admission, celery, metrics, schedule };
   const sourceOf = (key: string): Source => (key in config ? 'file' : 'default');
   return Object.fromEntries(
     Object.entries(given).map(([key, value]) => [
@@ -166,7 +170,8 @@ export function resolveConfig(
   const admission = readAdmission(config['admission']);
   const celery = readCelery(config['celery']);
   const metrics = readMetrics(config['metrics']);
-  Object.assign(settings, sectionSettings(config, celery));
+  const schedule = readSchedules(config['schedule']);
+  Object.assign(settings, sectionSettings(config, { celery, schedule }));
 
   const layered = <S extends SectionName>(name: S): Layered<SectionOptions[S]> =>
     layer(name, { file: config[name], env: fromEnv[name], flag: flags[name] }, settings);
@@ -196,6 +201,7 @@ export function resolveConfig(
     retention,
     admission,
     metrics,
+    schedule,
     settings,
     warnings: [
       ...unnamedWarnings(database, env),

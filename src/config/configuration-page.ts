@@ -1,6 +1,7 @@
 import { BROKER_TABLE } from '../options/broker-table.ts';
 import { CELERY_TABLE } from '../options/celery-table.ts';
 import type { OptionTable } from '../options/option.ts';
+import { SCHEDULE_TABLE } from '../options/schedule-table.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { RELATION_OF_STAGES } from './check-relations.ts';
 import { code, defaultCell, markdownTable, meaningOf } from './option-markdown.ts';
@@ -58,6 +59,10 @@ An AMQP URL may say \`?heartbeat=\` (seconds, 10), \`connection_timeout=\` (mill
 ### \`celery\`
 
 ${plainTable(CELERY_TABLE)}
+
+### \`schedule\`
+
+${plainTable(SCHEDULE_TABLE)}
 
 ### Tiers
 

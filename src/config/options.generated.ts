@@ -1,5 +1,6 @@
 // Written by scripts/write-options.mjs from the tables in src/options; edit those and run npm run build.
 import type { ContextOption } from '../task/context-headers.ts';
+import type { TaskCall } from '../task/define-task.ts';
 import type { Duration } from '../task/duration.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
@@ -274,6 +275,48 @@ export interface CeleryOptions {
   readonly chordBackend?: string | undefined;
 }
 
+/** What a user says about a schedule: either `cron` or `every`. */
+export interface ScheduleOptions {
+  /**
+   * What is sent for each slot: `nightly.with(input, options)`. `countdown`, `expires` and `deadline` are lengths from
+   * the send.
+   */
+  readonly call: TaskCall;
+  /**
+   * Five fields (minute, hour, day of month, month, day of week), or six with seconds first. Either this or `every`.
+   */
+  readonly cron?: string | undefined;
+  /** The IANA time zone of `cron`. @default `UTC` */
+  readonly timeZone?: string | undefined;
+  /** The length between two slots, counted from `start`, else from 1970. */
+  readonly every?: Duration | undefined;
+  /** No slot is before this instant. */
+  readonly start?: Date | string | undefined;
+  /** No slot is after this instant. */
+  readonly end?: Date | string | undefined;
+  /**
+   * Spreads tasks: each begins up to this much after its slot, by an amount that follows from name and slot.
+   * @default '0ms'
+   */
+  readonly jitter?: Duration | undefined;
+  /** A slot that is seen later than this is late, and `catchUp` decides about it. @default '1m' */
+  readonly grace?: Duration | undefined;
+  /**
+   * What becomes of late slots: none is sent; the newest if no other slot is due; or all, the newest `maxCatchUp` of
+   * them.
+   * @default 'one'
+   */
+  readonly catchUp?: 'skip' | 'one' | 'all' | undefined;
+  /** Most late slots that `all` sends; older ones are skipped. @default 100 */
+  readonly maxCatchUp?: number | undefined;
+  /**
+   * What becomes of a slot while the task of the one before is not over: it is sent; skipped; or sent when that is
+   * over.
+   * @default 'allow'
+   */
+  readonly overlap?: 'allow' | 'skip' | 'wait' | undefined;
+}
+
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
@@ -381,6 +424,12 @@ export interface OutlastConfig {
    * @default {}
    */
   readonly metrics?: MetricsOptions | undefined;
+  /**
+   * Tasks that are sent by the clock, by name: `{ nightly: { call: nightly.with(), cron: '0 3 * * *', timeZone:
+   * 'Europe/Berlin' } }`.
+   * @default {}
+   */
+  readonly schedule?: Readonly<Record<string, ScheduleOptions>> | undefined;
   /** Listeners for events, called in the process where the event happens. @default none */
   readonly on?: EventListeners | undefined;
   /**

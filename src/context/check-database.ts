@@ -2,6 +2,7 @@ import { ok, problem, type Check, type CheckLimits } from '../telemetry/checkup.
 import type { OutboxDatabase } from '../adapters/sql/dialect.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
+import type { ScheduleStore } from '../schedule/schedule-store.ts';
 import { ledgerIn, openDatabase } from './openers.ts';
 import { checkTiers } from './tier-memory.ts';
 
@@ -20,7 +21,7 @@ export async function checkDatabase(
     if (!hasTables) return checks;
     const moving = await checkMovers(database, relaysIn(checks), tier?.broker === null);
     if (tier === undefined || tiers === null) return [...checks, moving];
-    return [...checks, moving, await checkTiers(tiers, tier)];
+    return [...checks, moving, await checkTiers(tiers, tier), await checkSchedules(database.schedules())];
   } finally {
     await database.close();
   }
@@ -52,3 +53,22 @@ async function checkMovers(
 
 const relaysIn = (checks: readonly Check[]): number =>
   Number(checks.find(({ name }) => name === 'backlog')?.details['relays'] ?? 0);
+const MOST_CHECKED = 10_000;
+const MOST_NAMED = 10;
+
+/** Schedules that do not fire as somebody has written them. */
+async function checkSchedules(store: ScheduleStore): Promise<Check> {
+  const { nowMs } = await store.clock();
+  const all = await store.list('', MOST_CHECKED);
+  const failing = all.filter(({ error }) => error !== null);
+  const disputed = all.filter(({ disputedUntilMs }) => (disputedUntilMs ?? 0) > nowMs);
+  const details = { schedules: all.length, failing: failing.length, disputed: disputed.length };
+  if (failing.length + disputed.length === 0)
+    return ok('schedules', 'every schedule can be read', details);
+  const named = [
+    ...failing.map(({ name, error }) => `${name}: ${error}`),
+    ...disputed.map(({ name }) => `${name}: two running configurations differ`),
+  ];
+  const advice = 'Correct them: npx outlast schedule list.';
+  return problem('schedules', named.slice(0, MOST_NAMED).join('; '), advice, details);
+}

@@ -18,6 +18,7 @@ import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import { resultsOf } from '../result/results-of.ts';
+import type { ScheduleStore } from '../schedule/schedule-store.ts';
 import type { FaultPoint } from '../runtime/fault-point.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { ledgerIn } from './openers.ts';
@@ -40,6 +41,8 @@ export interface Stores {
   readonly ledgerReads: LedgerReads;
   /** Fences and steps in the database; where it is the ledger, those of the time when it was not. */
   readonly fences: FenceRows;
+  /** In the database of the outbox. */
+  readonly schedules: ScheduleStore;
   /** Both in one picture. */
   readonly reads: ReadModel;
   /** The way out of the ledger. */
@@ -81,6 +84,7 @@ export function storesOf(parts: TierParts): Stores {
     outboxReads,
     ledgerReads: ledger.reads,
     fences,
+    schedules: database.schedules(parts.faultPoint),
     reads: composeReads(outboxReads, ledger.reads, ledger.control),
     evacuation: ledger.evacuation,
     tiers,
@@ -115,6 +119,7 @@ function storesInDatabase(parts: TierParts): Stores {
     outboxReads,
     ledgerReads,
     fences,
+    schedules: database.schedules(faultPoint),
     reads: composeReads(outboxReads, ledgerReads, control),
     evacuation: inside.evacuation,
     tiers,

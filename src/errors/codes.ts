@@ -33,6 +33,9 @@ export interface ErrorFields {
   readonly ERR_PAYLOAD_TOO_LARGE: { readonly bytes: number; readonly maxBytes: number };
   readonly ERR_NAME_UNSAFE: { readonly what: string };
   readonly ERR_TASK_UNKNOWN: { readonly task: string };
+  readonly ERR_SCHEDULE_INVALID: { readonly schedule: string };
+  readonly ERR_SCHEDULE_UNKNOWN: { readonly schedule: string };
+  readonly ERR_SCHEDULE_OWNED: { readonly schedule: string };
   readonly ERR_IDEMPOTENCY_MISMATCH: { readonly key: string };
   readonly ERR_STEP_REUSED: { readonly step: string };
   readonly ERR_STEP_NESTED: { readonly step: string };
@@ -136,6 +139,9 @@ export const ERROR_FAMILY: Readonly<Record<ErrorCode, ErrorFamily>> = Object.fre
   ERR_PAYLOAD_TOO_LARGE: 'UsageError',
   ERR_NAME_UNSAFE: 'UsageError',
   ERR_TASK_UNKNOWN: 'UsageError',
+  ERR_SCHEDULE_INVALID: 'UsageError',
+  ERR_SCHEDULE_UNKNOWN: 'UsageError',
+  ERR_SCHEDULE_OWNED: 'UsageError',
   ERR_IDEMPOTENCY_MISMATCH: 'UsageError',
   ERR_STEP_REUSED: 'UsageError',
   ERR_STEP_NESTED: 'UsageError',

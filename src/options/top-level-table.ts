@@ -151,6 +151,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
       "Where figures go: `{ dogstatsd: '127.0.0.1:8125', opentelemetry: true, readableFrom: 'anywhere', tasks: ['shop.pay'] }`. Prometheus reads them from `/metrics` on the health port: clients on this machine, or `readableFrom: 'anywhere'`. `tasks` names those that have series of their own; without it the first 200 have.",
     more: 'See [metrics](metrics.md).',
   },
+  schedule: {
+    kind: 'record',
+    type: 'Readonly<Record<string, ScheduleOptions>>',
+    default: {},
+    sentence:
+      "Tasks that are sent by the clock, by name: `{ nightly: { call: nightly.with(), cron: '0 3 * * *', timeZone: 'Europe/Berlin' } }`.",
+    more: 'See [below](#schedule) and [schedules](../guides/schedules.md).',
+  },
   on: {
     kind: 'value',
     type: 'EventListeners',

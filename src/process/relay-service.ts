@@ -9,6 +9,7 @@ import type { ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';
 import { relayGauges } from '../metrics/gauges.ts';
 import { withMetrics } from './measure.ts';
+import { besideScheduler } from './scheduler-service.ts';
 import { withHealth } from './health/relay-health.ts';
 
 type RelayVerbs = Pick<Relay, 'run' | 'pass' | 'drain'>;
@@ -25,8 +26,12 @@ export function makeRelay(context: Context): RelayVerbs {
         isServed: settings.healthPort !== null,
         gauges: relayGauges(() => relay.status),
       };
+      const run = (): Promise<void> => relay.run(signal);
+      // Schedules are in the database of the configuration; a named outbox has none.
+      const beside = (): Promise<void> =>
+        context.outbox === null ? besideScheduler(context, run) : run();
       await withMetrics(context, measured, metrics =>
-        withHealth(relay, { ...settings, metrics }, runtime, () => relay.run(signal)),
+        withHealth(relay, { ...settings, metrics }, runtime, beside),
       );
     },
     pass: async signal => await (await openRelay(context)).pass(signal),

@@ -10,6 +10,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
 import { destinationsOf } from './destinations-of.ts';
 import { withMetrics } from './measure.ts';
+import { besideScheduler } from './scheduler-service.ts';
 import { receiptSources } from './relay-service.ts';
 import { PushWindows } from '../worker/flow/push-windows.ts';
 
@@ -39,7 +40,7 @@ export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {
       ]);
       try {
         await withMetrics(context, { process: 'resurrector', isServed: false }, () =>
-          resurrector.run(signal),
+          besideScheduler(context, () => resurrector.run(signal)),
         );
       } finally {
         ended.abort();

@@ -8,7 +8,7 @@ const SAFE = /^[A-Za-z0-9_.:@/-]{1,128}$/;
 /** The name itself, or `ERR_NAME_UNSAFE`. */
 export function safeName(
   value: string,
-  what: 'task name' | 'task id' | 'queue' | 'step' | 'outbox',
+  what: 'task name' | 'task id' | 'queue' | 'step' | 'outbox' | 'schedule',
 ): string {
   if (typeof value === 'string' && SAFE.test(value)) return value;
   throw outlastError('ERR_NAME_UNSAFE', {

@@ -18,6 +18,12 @@ export interface EventError {
  * thousandths.
  */
 export interface EventMap {
+  /** The task of a slot was committed to the outbox. `slot` is ISO text. */
+  'schedule:fired': { readonly schedule: string; readonly slot: string; readonly id: string };
+  /** Slots were skipped: late ones, or because the task before was not over. */
+  'schedule:missed': { readonly schedule: string; readonly slots: number };
+  /** It cannot be read, or its task cannot be written; the others go on. */
+  'schedule:failed': { readonly schedule: string; readonly error: unknown };
   'task:created': TaskEvent;
   /** `latencyMs`: since it was due. Null: a statement moved its row without a look at its age. */
   'task:sent': TaskEvent & { readonly latencyMs: number | null };

@@ -319,3 +319,33 @@ describe('a test kit', () => {
     await outlast.close();
   });
 });
+
+describe('schedules in a kit', () => {
+  it('fire by the clock of the kit, from the configuration and from programs', async () => {
+    const schedule = { hourly: { call: receipt.with('config'), cron: '0 * * * *' } };
+    const { outlast, runs, tasks } = instance({ schedule });
+    const kit = await createTestKit(outlast, { tasks, now: new Date('2026-06-01T00:30:00Z') });
+    onTestFinished(() => kit[Symbol.asyncDispose]());
+    await outlast.schedules.put('often', { call: receipt.with('program'), every: '40m' });
+    kit.crashAt('schedule.due');
+    await kit.drain({ within: '1h' });
+    // Slots at 00:40, 01:00 and 01:20.
+    expect(runs).toEqual(['mail program', 'mail config', 'mail program']);
+    expect(kit.sent(receipt)[1]?.headers).toEqual({
+      schedule: 'hourly',
+      'schedule-slot': '2026-06-01T01:00:00.000Z',
+    });
+    const listed = await outlast.schedules.list();
+    expect(listed.map(({ name, origin, fired, error }) => [name, origin, fired, error])).toEqual([
+      ['hourly', 'config', 1, null],
+      ['often', 'api', 2, null],
+    ]);
+    await expect(outlast.schedules.remove('hourly')).rejects.toMatchObject({
+      code: 'ERR_SCHEDULE_OWNED',
+    });
+    await expect(outlast.schedules.pause('none')).rejects.toMatchObject({
+      code: 'ERR_SCHEDULE_UNKNOWN',
+    });
+    expect(await outlast.schedules.remove('often')).toBe(true);
+  });
+});

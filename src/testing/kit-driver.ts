@@ -2,6 +2,7 @@ import type { Context } from '../context/context.ts';
 import { isUnavailable, outlastError } from '../errors/error.ts';
 import { Reaper } from '../ledger/reaper.ts';
 import { handlerMap } from '../process/handler-map.ts';
+import { openScheduler } from '../process/scheduler-service.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { resurrectorSettings } from '../process/resurrector-service.ts';
 import { makeWorker } from '../process/worker-service.ts';
@@ -56,6 +57,7 @@ export class KitDriver {
   /** Relay, worker and recovery until nothing is due; the clock may be moved up to `endMs` for what is due later. */
   async drain(endMs: number): Promise<void> {
     for (let round = 0; round < MOST_ROUNDS; round++) {
+      await this.#fireSchedules();
       await this.#relayAll();
       if (this.#isBusy()) await this.#work(this.#handlers, () => this.#isBusy());
       await this.#sendOwed();
@@ -65,6 +67,18 @@ export class KitDriver {
       await this.#time.moveBy(nextMs - this.#time.nowMs);
     }
     throw stuck('tasks keep sending tasks', this.#running());
+  }
+
+  /** As every process does beside its work. */
+  async #fireSchedules(): Promise<void> {
+    if (this.#origin.config.schedule.length + this.#stores.schedules.rows.size === 0) return;
+    const process = this.#spawn('scheduler');
+    const context = this.#contextOf(process);
+    const { declarer, scheduler } = await openScheduler(context, await context.stores());
+    await this.#until(
+      declarer.look().then(() => scheduler.look()),
+      process,
+    );
   }
 
   /** A relay that runs asks again when its store has not answered. */
@@ -211,7 +225,9 @@ export class KitDriver {
     const { afterDelayMs } = resurrectorSettings(this.#origin);
     const waiting = this.#records().filter(record => this.#isWaiting(record));
     const owed = [...this.#stores.ledger.state.after.values()];
+    const { dueMs: slotMs } = await this.#stores.stores.schedules.clock();
     return Math.min(
+      slotMs ?? Infinity,
       await this.#nextRowMs(),
       ...waiting.map(({ dueMs }) => dueMs),
       ...owed.map(({ dueMs }) => Math.max(dueMs + afterDelayMs, this.#time.nowMs) + 1),

@@ -14,6 +14,7 @@ import { MemoryLedger } from './memory/memory-ledger.ts';
 import { MemoryOutboxReads } from './memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from './memory/memory-outbox-store.ts';
 import { MemoryOutboxWriter } from './memory/memory-outbox-writer.ts';
+import { MemoryScheduleStore } from './memory/memory-schedule-store.ts';
 import { MemoryResultStore } from './memory/memory-result-store.ts';
 
 /**
@@ -34,6 +35,7 @@ export class KitStores {
   readonly outbox: MemoryOutboxStore;
   readonly writer: MemoryOutboxWriter;
   readonly control: MemoryControlStore;
+  readonly schedules: MemoryScheduleStore;
   readonly stores: Stores;
   /** Every task that was committed or pushed, once, in order. */
   readonly sent: Map<string, Envelope> = new Map();
@@ -49,6 +51,7 @@ export class KitStores {
     this.outbox = outbox;
     this.writer = new MemoryOutboxWriter(outbox);
     this.control = new MemoryControlStore(clock);
+    this.schedules = new MemoryScheduleStore({ clock, writer: this.writer });
     const broker = ledgerBroker(ledger);
     const [outboxReads, ledgerReads] = [
       new MemoryOutboxReads(outbox, ledger),
@@ -73,6 +76,7 @@ export class KitStores {
       outboxReads,
       ledgerReads,
       fences: NO_FENCES,
+      schedules: this.schedules.through(),
       reads: composeReads(outboxReads, ledgerReads, this.control),
       evacuation: { list: async () => [], end: async () => 'absent' },
       tiers: null,

@@ -1,6 +1,7 @@
 import type { ContextValues } from '../task/context-headers.ts';
 import type { SendRest, Task, TaskShape } from '../task/define-task.ts';
 import { ambientTask, withinTask } from '../telemetry/ambient.ts';
+import type { ScheduleSlot } from '../task/schedule-headers.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** What a handler knows about its run, and what it may do under it. */
@@ -14,6 +15,8 @@ export interface TaskContext<S extends TaskShape = TaskShape, Tx = unknown, C = 
   readonly headers: Readonly<Record<string, string>>;
   /** What was captured where the task was sent, such as a request id; its log lines carry it. */
   readonly context: ContextValues;
+  /** The schedule and the slot it was sent for; null: no schedule has sent it. */
+  readonly schedule: ScheduleSlot | null;
   readonly input: S['parsed'];
   /** Failed runs + 1. A crash does not count here. */
   readonly attempt: number;

@@ -113,6 +113,14 @@ const MOVES: readonly FaultPointName[] = [
   'move.mid-end',
   'move.emptied-not-forgotten',
 ];
+/** Killed in schedules.test.ts. */
+const SCHEDULES: readonly FaultPointName[] = [
+  'schedule.due',
+  'schedule.locked-not-written',
+  'schedule.written-not-advanced',
+  'schedule.advanced-not-committed',
+  'schedule.committed-not-told',
+];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',
   'reaper.closed-not-requeued',
@@ -129,6 +137,7 @@ it('covers every fault point', () => {
     ...CHORDS,
     ...IN_PART,
     ...MOVES,
+    ...SCHEDULES,
     ...OTHERS,
   ];
   expect(covered.toSorted()).toEqual([...FAULT_POINTS].toSorted());

@@ -10,6 +10,8 @@ import { mysqlOutbox } from './mysql-fixtures.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
+import { MysqlScheduleStore } from '../../src/adapters/mysql/mysql-schedule-store.ts';
+import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 
 let server: TestDatabase;
@@ -32,3 +34,8 @@ describeOutboxOrdering('MariaDB', () => mysqlOutbox(db));
 describeOutboxReads('MariaDB', () => mysqlOutbox(db));
 describeCheckpointStore('MariaDB', () => new MysqlCheckpointStore(db));
 describeGenerationStore('MariaDB', () => new MysqlGenerationStore(db));
+describeScheduleStore('MariaDB', () => ({
+  store: new MysqlScheduleStore(db),
+  rows: async id =>
+    (await db.query('select id from outlast_outbox where task_id = ?', [id])).length,
+}));

@@ -7,6 +7,9 @@ import { MemoryEffects } from '../../src/testing/memory/memory-effects.ts';
 import { MemoryGenerationStore } from '../support/memory-generation-store.ts';
 import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
+import { MemoryScheduleStore } from '../../src/testing/memory/memory-schedule-store.ts';
+import { MemoryOutboxWriter } from '../../src/testing/memory/memory-outbox-writer.ts';
+import { describeScheduleStore } from './schedule-store.ts';
 import { MemoryOutboxStore } from '../../src/testing/memory/memory-outbox-store.ts';
 import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
 import { MemoryOutboxReads } from '../../src/testing/memory/memory-outbox-reads.ts';
@@ -142,3 +145,15 @@ describeEffectDoor('memory', async () => {
     dispose,
   };
 });
+
+const scheduleClock = { now: () => Date.now() };
+const scheduleOutbox = new MemoryOutboxStore({ clock: scheduleClock });
+const schedules = new MemoryScheduleStore({
+  clock: scheduleClock,
+  writer: new MemoryOutboxWriter(scheduleOutbox),
+});
+describeScheduleStore('memory', () => ({
+  store: schedules.through(),
+  rows: async id =>
+    [...scheduleOutbox.rows.values()].filter(({ envelope }) => envelope.id === id).length,
+}));

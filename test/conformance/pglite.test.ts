@@ -16,6 +16,8 @@ import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
+import { PostgresScheduleStore } from '../../src/adapters/postgres/postgres-schedule-store.ts';
+import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
@@ -49,3 +51,8 @@ describeEffectDoor('PGlite', () => fixtures.door(false));
 describeLedgerProperty('PGlite', () => fixtures.outbox(true), { numRuns: 15, maxCommands: 25 });
 describeIdempotency('PGlite', () => fixtures.keys());
 describeIdempotencyProperty('PGlite', () => fixtures.keys(), { numRuns: 15, maxCommands: 25 });
+describeScheduleStore('PGlite', () => ({
+  store: new PostgresScheduleStore(db),
+  rows: async id =>
+    (await db.query('select 1 from outlast_outbox where task_id = $1', [id])).length,
+}));

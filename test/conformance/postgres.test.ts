@@ -21,6 +21,8 @@ import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
+import { PostgresScheduleStore } from '../../src/adapters/postgres/postgres-schedule-store.ts';
+import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
@@ -70,3 +72,12 @@ describeCheckpointStore('PostgreSQL', () => new PostgresCheckpointStore(db));
 describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));
 describeIdempotency('PostgreSQL', () => fixtures.keys());
 describeIdempotencyProperty('PostgreSQL', () => fixtures.keys(), { numRuns: 25, maxCommands: 25 });
+describeScheduleStore('PostgreSQL', () => ({
+  store: new PostgresScheduleStore(db),
+  rows: async id =>
+    Number(
+      (await db.query('select count(*) as n from outlast_outbox where task_id = $1', [id]))[0]?.[
+        'n'
+      ],
+    ),
+}));

@@ -99,6 +99,12 @@ const ELSEWHERE: ReadonlySet<FaultPointName> = new Set([
   'ledger.begun-in-part',
   'ledger.committed-in-part',
   'refusals.published-not-handed-back',
+  // src/schedule/scheduler.test.ts has a simulation of its own for these.
+  'schedule.due',
+  'schedule.locked-not-written',
+  'schedule.written-not-advanced',
+  'schedule.advanced-not-committed',
+  'schedule.committed-not-told',
   'move.messages-in-not-acked',
   'move.tasks-in-not-ended',
   'move.mid-end',

@@ -11,6 +11,7 @@ import { MysqlOutboxReads } from './mysql-outbox-reads.ts';
 import { MysqlOutboxStore } from './mysql-outbox-store.ts';
 import { MysqlOutboxWriter } from './mysql-outbox-writer.ts';
 import { MysqlResultStore } from './mysql-result-store.ts';
+import { MysqlScheduleStore } from './mysql-schedule-store.ts';
 import { MysqlTiers } from './mysql-tiers.ts';
 import { compareMysql } from './same-database.ts';
 import { printUninstall, uninstall } from './uninstall.ts';
@@ -27,6 +28,7 @@ export const dialect: Dialect = {
       generations: new MysqlGenerationStore(db),
       fences: new MysqlFenceRows(db),
       checkpoints: new MysqlCheckpointStore(db),
+      schedules: faultPoint => new MysqlScheduleStore(db, faultPoint),
       tiers: new MysqlTiers(db),
       ledger: null,
       checkup: new MysqlCheckup(db, () => systemClock.now()),

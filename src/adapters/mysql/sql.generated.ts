@@ -80,6 +80,17 @@ export const SQL: {
   readonly releaseClaim: Entry;
   readonly renewClaim: Entry;
   readonly reviveDeadLetter: Entry;
+  readonly scheduleDeclare: Entry;
+  readonly scheduleDeclared: Entry;
+  readonly scheduleDelete: Entry;
+  readonly scheduleDue: Entry;
+  readonly scheduleInsert: Entry;
+  readonly scheduleList: Entry;
+  readonly scheduleLock: Entry;
+  readonly scheduleNext: Entry;
+  readonly schedulePrune: Entry;
+  readonly scheduleRead: Entry;
+  readonly scheduleUpdate: Entry;
   readonly serverVersion: Entry;
   readonly setIsolation: Entry;
   readonly setSession: Entry;
@@ -583,6 +594,69 @@ select case when parks_key then row_id else null end,
   ordering_key, parks_key, redacted_args, redacted_kwargs
 from outlast_dead_letter where task_id = ?`,
     order: [0],
+  },
+  scheduleDeclare: {
+    text: `update outlast_schedule set declared_until_ms = (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000) + ?
+where name = ? and digest = ? and origin = 'config' and declared_until_ms < (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000) + ? - ?`,
+    order: [2, 0, 1, 2, 3],
+  },
+  scheduleDeclared: {
+    text: `select name from outlast_schedule where name = ? and digest = ? and origin = 'config'`,
+    order: [0, 1],
+  },
+  scheduleDelete: {
+    text: `delete from outlast_schedule where name = ?`,
+    order: [0],
+  },
+  scheduleDue: {
+    text: `select name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms, last_task, fired, missed, error,
+  declared_until_ms, disputed_until_ms
+from outlast_schedule
+where paused = false and due_ms <= (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000)
+  and (declared_until_ms is null or declared_until_ms > (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000))
+order by due_ms, name
+limit ?`,
+    order: [0],
+  },
+  scheduleInsert: {
+    text: `insert ignore into outlast_schedule (name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms,
+  last_task, fired, missed, error, declared_until_ms, disputed_until_ms)
+select ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? from dual
+where (select count(*) from (select name from outlast_schedule) as counted) < ?`,
+    order: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16],
+  },
+  scheduleList: {
+    text: `select name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms, last_task, fired, missed, error,
+  declared_until_ms, disputed_until_ms
+from outlast_schedule where name > ? order by name limit ?`,
+    order: [0, 1],
+  },
+  scheduleLock: {
+    text: `select 1 as locked from outlast_schedule where name = ? and version = ? for update skip locked`,
+    order: [0, 1],
+  },
+  scheduleNext: {
+    text: `select cast((timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000) as char) as now_ms,
+  (select min(due_ms) from outlast_schedule
+   where paused = false and (declared_until_ms is null or declared_until_ms > (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000))) as due_ms`,
+    order: [],
+  },
+  schedulePrune: {
+    text: `delete from outlast_schedule where origin = 'config' and declared_until_ms < (timestampdiff(microsecond, timestamp '1970-01-01 00:00:00', utc_timestamp(6)) div 1000) - ?`,
+    order: [0],
+  },
+  scheduleRead: {
+    text: `select name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms, last_task, fired, missed, error,
+  declared_until_ms, disputed_until_ms
+from outlast_schedule where name = ?`,
+    order: [0],
+  },
+  scheduleUpdate: {
+    text: `update outlast_schedule set version = ?, origin = ?, paused = ?, definition = ?, digest = ?, seal = ?, next_slot_ms = ?,
+  due_ms = ?, last_slot_ms = ?, last_task = ?, fired = ?, missed = ?, error = ?, declared_until_ms = greatest(declared_until_ms, ?),
+  disputed_until_ms = ?
+where name = ?`,
+    order: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0],
   },
   serverVersion: {
     text: `select version() as version`,

@@ -20,6 +20,7 @@ import { PostgresOutboxReads } from './postgres-outbox-reads.ts';
 import { PostgresOutboxStore } from './postgres-outbox-store.ts';
 import { PostgresOutboxWriter } from './postgres-outbox-writer.ts';
 import { PostgresResultStore } from './postgres-result-store.ts';
+import { PostgresScheduleStore } from './postgres-schedule-store.ts';
 import { PostgresTiers } from './postgres-tiers.ts';
 import { comparePostgres } from './same-database.ts';
 import { SchemaNames } from './schema-names.ts';
@@ -74,6 +75,7 @@ export function postgresDatabase(
     generations: new PostgresGenerationStore(db),
     fences: new PostgresFenceRows(db),
     checkpoints: new PostgresCheckpointStore(db),
+    schedules: faultPoint => new PostgresScheduleStore(db, faultPoint),
     tiers: new PostgresTiers(db),
     ledger: ({ movesIntoLedger, ...options }): LedgerInDatabase => ({
       outbox: new PostgresOutboxStore(db, { movesIntoLedger }),

@@ -165,6 +165,17 @@ export const SQL: {
   readonly renew: Entry;
   readonly reviveDeadLetter: Entry;
   readonly revive: Entry;
+  readonly scheduleDeclare: Entry;
+  readonly scheduleDeclared: Entry;
+  readonly scheduleDelete: Entry;
+  readonly scheduleDue: Entry;
+  readonly scheduleInsert: Entry;
+  readonly scheduleList: Entry;
+  readonly scheduleLock: Entry;
+  readonly scheduleNext: Entry;
+  readonly schedulePrune: Entry;
+  readonly scheduleRead: Entry;
+  readonly scheduleUpdate: Entry;
   readonly setAside: Entry;
   readonly settleDead: Entry;
   readonly settleFailed: Entry;
@@ -1887,6 +1898,42 @@ select case
     when exists (select 1 from outlast_task where id = $1) then 'conflict'
     else 'absent'
   end as status`,
+  scheduleDeclare: `update outlast_schedule s set declared_until_ms = (select (extract(epoch from clock_timestamp()) * 1000)::bigint) + $3
+from unnest($1::text[], $2::text[]) as own (name, digest)
+where s.name = own.name and s.digest = own.digest and s.origin = 'config'
+  and s.declared_until_ms < (select (extract(epoch from clock_timestamp()) * 1000)::bigint) + $3 - $4`,
+  scheduleDeclared: `select s.name from outlast_schedule s
+join unnest($1::text[], $2::text[]) as own (name, digest) on s.name = own.name and s.digest = own.digest
+where s.origin = 'config'`,
+  scheduleDelete: `delete from outlast_schedule where name = $1`,
+  scheduleDue: `select name, version, origin, paused, definition, digest, seal, next_slot_ms::text, due_ms::text, last_slot_ms::text, last_task, fired::text,
+  missed::text, error, declared_until_ms::text, disputed_until_ms::text
+from outlast_schedule
+where not paused and due_ms <= (select (extract(epoch from clock_timestamp()) * 1000)::bigint)
+  and (declared_until_ms is null or declared_until_ms > (select (extract(epoch from clock_timestamp()) * 1000)::bigint))
+order by due_ms, name
+limit $1`,
+  scheduleInsert: `insert into outlast_schedule (name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms,
+  last_task, fired, missed, error, declared_until_ms, disputed_until_ms)
+select $1, $2, $3, $4, $5, $6, $7, $8::bigint, $9::bigint, $10::bigint, $11, $12::bigint, $13::bigint, $14, $15::bigint, $16::bigint
+where (select count(*) from outlast_schedule) < $17
+on conflict (name) do nothing
+returning 1 as written`,
+  scheduleList: `select name, version, origin, paused, definition, digest, seal, next_slot_ms::text, due_ms::text, last_slot_ms::text, last_task, fired::text,
+  missed::text, error, declared_until_ms::text, disputed_until_ms::text
+from outlast_schedule where name > $1 order by name limit $2`,
+  scheduleLock: `select 1 as locked from outlast_schedule where name = $1 and version = $2 for update skip locked`,
+  scheduleNext: `select (select (extract(epoch from clock_timestamp()) * 1000)::bigint)::text as now_ms,
+  (select min(due_ms) from outlast_schedule
+   where not paused and (declared_until_ms is null or declared_until_ms > (select (extract(epoch from clock_timestamp()) * 1000)::bigint)))::text as due_ms`,
+  schedulePrune: `delete from outlast_schedule where origin = 'config' and declared_until_ms < (select (extract(epoch from clock_timestamp()) * 1000)::bigint) - $1`,
+  scheduleRead: `select name, version, origin, paused, definition, digest, seal, next_slot_ms::text, due_ms::text, last_slot_ms::text, last_task, fired::text,
+  missed::text, error, declared_until_ms::text, disputed_until_ms::text
+from outlast_schedule where name = $1`,
+  scheduleUpdate: `update outlast_schedule set version = $2, origin = $3, paused = $4, definition = $5, digest = $6, seal = $7, next_slot_ms = $8,
+  due_ms = $9, last_slot_ms = $10, last_task = $11, fired = $12, missed = $13, error = $14, declared_until_ms = greatest(declared_until_ms, $15),
+  disputed_until_ms = $16
+where name = $1`,
   setAside: `with able as materialized (
   select name, version from unnest($3::text[], $4::int[]) as n(name, version)
 ), found as materialized (

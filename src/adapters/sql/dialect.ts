@@ -13,6 +13,7 @@ import type { OutboxReads } from '../../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../../outbox/outbox-store.ts';
 import type { OutboxWriter } from '../../outbox/outbox-writer.ts';
 import type { Comparison, Executor, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
+import type { ScheduleStore } from '../../schedule/schedule-store.ts';
 import type { FenceRows } from '../../recovery/fence-rows.ts';
 import type { ResultStore } from '../../result/result-store.ts';
 import type { FaultPoint } from '../../runtime/fault-point.ts';
@@ -86,6 +87,8 @@ export interface OutboxDatabase {
   readonly fences: FenceRows;
   /** Large ones. */
   readonly checkpoints: CheckpointStore;
+  /** Schedules whose tasks are written to this outbox. */
+  schedules(faultPoint?: FaultPoint): ScheduleStore;
   /** Null: a database that keeps no memory of tiers. */
   readonly tiers: TierMemory | null;
   /** Null: an outbox only. */

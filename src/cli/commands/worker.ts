@@ -32,6 +32,7 @@ export const addWorker: AddCommand = program => {
     const { besideOwnRelay } = await import('../../process/own-relay.ts');
     const { ChildMetrics } = await import('../../metrics/children.ts');
     const { withMetrics } = await import('../../process/measure.ts');
+    const { besideScheduler } = await import('../../process/scheduler-service.ts');
     const { enterTier } = await import('../../context/tier-memory.ts');
     await withContext(context, async () => {
       await enterTier(context);
@@ -60,7 +61,7 @@ export const addWorker: AddCommand = program => {
           () => pulses.look(),
           { ...config.worker, metrics: page },
           runtime,
-          () => besideOwnRelay(context, () => supervisor.run(ended)),
+          () => besideScheduler(context, () => besideOwnRelay(context, () => supervisor.run(ended))),
         ),
       );
       failed.signal.throwIfAborted();

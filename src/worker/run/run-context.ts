@@ -3,6 +3,7 @@ import { CONTEXT_HEADER, contextIn, type ContextValues } from '../../task/contex
 import type { SendRest, Task, TaskShape } from '../../task/define-task.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
 import { decodeJson, toText } from '../../task/json.ts';
+import { slotIn, type ScheduleSlot } from '../../task/schedule-headers.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { TaskContext } from '../context.ts';
 
@@ -66,6 +67,10 @@ export class RunContext implements TaskContext {
 
   get context(): ContextValues {
     return (this.#context ??= contextIn(this.#options.headers));
+  }
+
+  get schedule(): ScheduleSlot | null {
+    return slotIn(this.headers);
   }
 
   get attempt(): number {

@@ -1,0 +1,321 @@
+import { describe, expect, it } from 'vitest';
+import { readSchedule } from '../config/schedule.ts';
+import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
+import type { Runtime } from '../runtime/runtime.ts';
+import { task } from '../task/define-task.ts';
+import { Keyring, NO_KEYS } from '../task/keyring.ts';
+import { silentLogger } from '../telemetry/logger.ts';
+import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
+import { MemoryOutboxWriter } from '../testing/memory/memory-outbox-writer.ts';
+import {
+  MemoryScheduleStore,
+  type ScheduleGuards,
+} from '../testing/memory/memory-schedule-store.ts';
+import { Declarer } from './declarer.ts';
+import { Scheduler } from './scheduler.ts';
+import { ScheduleOperations } from './schedules.ts';
+
+const tick = task('test.tick');
+const MINUTE = 60_000;
+const START_MS = Date.parse('2026-06-01T00:00:00Z');
+
+function setup({
+  guards = {},
+  keyring = NO_KEYS,
+}: { guards?: Partial<ScheduleGuards>; keyring?: Keyring } = {}) {
+  let nowMs = START_MS;
+  let tokens = 0;
+  const clock = { now: () => nowMs };
+  const outbox = new MemoryOutboxStore({ clock });
+  const memory = new MemoryScheduleStore({ clock, writer: new MemoryOutboxWriter(outbox), guards });
+  const events: string[] = [];
+  const runtimeWith = (faultPoint: FaultPoint): Runtime =>
+    ({
+      clock,
+      random: { next: () => 0, token: () => `token-${++tokens}` },
+      log: silentLogger,
+      emit: (name: string) => events.push(name),
+      faultPoint,
+    }) as unknown as Runtime;
+  const runtime = runtimeWith(noFaults);
+  const states = new Map<string, 'running' | 'done'>();
+  const store = memory.through();
+  const scheduler = (faultPoint: FaultPoint = noFaults): Scheduler =>
+    new Scheduler({
+      store: memory.through(faultPoint),
+      outboxReads: { find: async () => null },
+      ledgerReads: { states: async ids => ids.map(id => states.get(id) ?? 'running') },
+      keyring,
+      runtime: runtimeWith(faultPoint),
+    });
+  const compose = { maxPayloadBytes: 10_000, redact: null };
+  const operations = new ScheduleOperations({ store, keyring, random: runtime.random, compose });
+  const put = async (name: string, options: Record<string, unknown>) =>
+    await operations.put(
+      await operations.prepare(readSchedule(name, { call: tick.with(), ...options }, name)),
+      { origin: 'api' },
+    );
+  const slots = (): readonly string[] =>
+    [...outbox.rows.values()].map(({ envelope }) => {
+      const { headers } = JSON.parse(Buffer.from(envelope.options).toString()) as {
+        headers: Record<string, string>;
+      };
+      return `${headers['schedule']} ${headers['schedule-slot']?.slice(11, 16)}`;
+    });
+  const declarer = (own: Record<string, unknown>): Declarer =>
+    new Declarer({
+      store,
+      operations,
+      runtime,
+      specs: Object.entries(own).map(([name, one]) => readSchedule(name, one, name)),
+    });
+  const pass = async (): Promise<void> => {
+    while ((await scheduler().look()) === 0);
+  };
+  return {
+    memory,
+    store,
+    states,
+    outbox,
+    events,
+    scheduler,
+    operations,
+    put,
+    slots,
+    declarer,
+    pass,
+    advance: (ms: number) => (nowMs += ms),
+  };
+}
+
+describe('a scheduler', () => {
+  it('sends the task of each slot under an id that follows from schedule and slot', async () => {
+    const { put, advance, pass, slots, outbox } = setup();
+    await put('a', { every: '1m' });
+    for (let minute = 0; minute < 3; minute++) {
+      advance(MINUTE);
+      await pass();
+      await pass();
+    }
+    expect(slots()).toEqual(['a 00:01', 'a 00:02', 'a 00:03']);
+    expect(new Set([...outbox.rows.values()].map(({ envelope }) => envelope.id)).size).toBe(3);
+  });
+
+  it('goes on with the others when one schedule cannot be read, and notes why', async () => {
+    const { put, store, advance, pass, slots, events } = setup();
+    await put('bad', { every: '1m' });
+    await put('good', { every: '1m' });
+    const bad = await store.read('bad');
+    if (bad === null) throw new Error('it was put');
+    await store.change({
+      name: 'bad',
+      seen: bad.version,
+      to: { ...bad, definition: '{"cron":7}' },
+      tasks: [],
+    });
+    advance(MINUTE);
+    await pass();
+    expect(slots()).toEqual(['good 00:01']);
+    expect((await store.read('bad'))?.error).toContain('cannot be read');
+    expect(events).toContain('schedule:failed');
+  });
+
+  it('signs nothing for a definition that no holder of a key has written', async () => {
+    const keyring = new Keyring([{ id: 'k', secret: Buffer.alloc(32, 7) }]);
+    const { put, store, advance, pass, slots } = setup({ keyring });
+    await put('own', { every: '1m' });
+    const own = await store.read('own');
+    if (own === null) throw new Error('it was put');
+    // A copy under another name is not one of ours either.
+    await store.change({ name: 'forged', seen: null, to: own, tasks: [] });
+    advance(MINUTE);
+    await pass();
+    expect(slots()).toEqual(['own 00:01']);
+    expect((await store.read('forged'))?.error).toContain('signature');
+  });
+
+  it.each([
+    ['skip', ['a 00:01', 'a 00:04'], 2],
+    ['wait', ['a 00:01', 'a 00:02'], 0],
+    ['allow', ['a 00:01', 'a 00:02', 'a 00:03', 'a 00:04'], 0],
+  ])('with overlap %s respects a task that is not over', async (overlap, expected, missed) => {
+    const { put, store, states, advance, pass, slots } = setup();
+    let first = '';
+    await put('a', { every: '1m', overlap, grace: '1h' });
+    for (let minute = 1; minute <= 4; minute++) {
+      // All tasks are running, until the first is done.
+      if (minute === 4) states.set(first, 'done');
+      advance(MINUTE);
+      await pass();
+      if (minute === 1) first = (await store.read('a'))?.lastTask ?? '';
+    }
+    expect(slots()).toEqual(expected);
+    expect((await store.read('a'))?.missed).toBe(missed);
+  });
+});
+
+describe('a schedule that is put again', () => {
+  it('fires the due slots of the old definition, and none twice', async () => {
+    const { put, advance, pass, slots } = setup();
+    await put('a', { every: '1m' });
+    advance(MINUTE + 1);
+    expect(await put('a', { every: '2m' })).toBe('changed');
+    expect(await put('a', { every: '2m' })).toBe('same');
+    advance(MINUTE);
+    await pass();
+    expect(slots()).toEqual(['a 00:01', 'a 00:02']);
+  });
+
+  it('keeps its due slot where only the task changes', async () => {
+    const { put, advance, pass, slots } = setup();
+    await put('a', { every: '1m' });
+    advance(MINUTE + 1);
+    await put('a', { every: '1m', overlap: 'skip' });
+    await pass();
+    expect(slots()).toEqual(['a 00:01']);
+  });
+
+  it('after a pause goes on with the next slot', async () => {
+    const { put, operations, advance, pass, slots } = setup();
+    await put('a', { every: '1m' });
+    expect(await operations.pause('a')).toBe(true);
+    advance(5 * MINUTE + 1);
+    await pass();
+    expect(await operations.resume('a')).toBe(true);
+    await pass();
+    expect(slots()).toEqual([]);
+    advance(MINUTE);
+    await pass();
+    expect(slots()).toEqual(['a 00:06']);
+  });
+});
+
+describe('schedules of configurations', () => {
+  const hourly = { call: tick.with(), every: '1m', catchUp: 'all', grace: '1s' };
+
+  it('fire while a running process has them, and lose no slot when it comes back', async () => {
+    const { declarer, advance, pass, slots } = setup();
+    await declarer({ a: hourly }).look();
+    advance(2 * MINUTE);
+    await pass();
+    expect(slots()).toEqual([]);
+    await declarer({ a: hourly }).look();
+    await pass();
+    expect(slots()).toEqual(['a 00:01', 'a 00:02']);
+  });
+
+  it('of two deployments do not remove each other', async () => {
+    const { declarer, advance, pass, slots } = setup();
+    const [one, two] = [declarer({ a: hourly }), declarer({ b: hourly })];
+    for (const own of [one, two, one, two]) await own.look();
+    advance(MINUTE - 10_000);
+    for (const own of [one, two]) await own.look();
+    advance(10_000);
+    await pass();
+    expect(slots().toSorted()).toEqual(['a 00:01', 'b 00:01']);
+  });
+
+  it('that differ: the one started last counts, the other says so, and takes over when it has ended', async () => {
+    const { declarer, store, advance } = setup();
+    const [old, young] = [declarer({ a: hourly }), declarer({ a: { ...hourly, every: '5m' } })];
+    await old.look();
+    await young.look();
+    await old.look();
+    const disputed = await store.read('a');
+    expect(disputed?.definition).toContain('300000');
+    expect(disputed?.disputedUntilMs).toBeGreaterThan(START_MS);
+    advance(2 * MINUTE);
+    await old.look();
+    expect((await store.read('a'))?.definition).toContain('60000');
+  });
+
+  it('that cannot be read stop none of the others', async () => {
+    const { declarer, store, events } = setup();
+    await declarer({ bad: { call: tick.with(), cron: '61 * * * *' }, good: hourly }).look();
+    expect(await store.read('good')).not.toBeNull();
+    expect(events).toContain('schedule:failed');
+  });
+});
+
+/** Some schedulers, of which some die or sleep at any point; rows leave the outbox at once, as with a relay. */
+async function simulate(
+  seed: number,
+  guards: Partial<ScheduleGuards> = {},
+): Promise<readonly string[]> {
+  const { put, scheduler, advance, outbox, pass, slots } = setup({ guards });
+  let state = seed;
+  const random = (): number => {
+    state = (state + 0x6d2b79f5) | 0;
+    let drawn = Math.imul(state ^ (state >>> 15), 1 | state);
+    drawn = (drawn + Math.imul(drawn ^ (drawn >>> 7), 61 | drawn)) ^ drawn;
+    return ((drawn ^ (drawn >>> 14)) >>> 0) / 2 ** 32;
+  };
+  const sleeping: (() => void)[] = [];
+  const reached = new Set<FaultPointName>();
+  const faultPoint: FaultPoint = name => {
+    reached.add(name);
+    const drawn = random();
+    if (drawn < 0.15) return new Promise(() => undefined);
+    return drawn < 0.4 ? new Promise(resolve => sleeping.push(resolve)) : undefined;
+  };
+  const sent: string[] = [];
+  const relay = async (): Promise<void> => {
+    sent.push(...slots());
+    const token = `relay-${sent.length}`;
+    const rows = await outbox.claim({ relay: 'r', token, limit: 1_000, staleMs: MINUTE });
+    await outbox.settlePublished(
+      token,
+      rows.map(({ row }) => row),
+    );
+  };
+  const settle = async (): Promise<void> => {
+    for (let turn = 0; turn < 3; turn++) await new Promise(resolve => setImmediate(resolve));
+    await relay();
+  };
+  const options = { every: '1m', catchUp: 'all', maxCatchUp: 1_000 };
+  for (const name of ['a', 'b']) await put(name, options);
+  for (let step = 0; step < 30; step++) {
+    advance(random() * 2 * MINUTE);
+    for (let nth = 0; nth < 3; nth++) void scheduler(faultPoint).look();
+    if (random() < 0.5) sleeping.splice(Math.floor(random() * sleeping.length), 1)[0]?.();
+    await settle();
+  }
+  for (const wake of sleeping.splice(0)) wake();
+  await settle();
+  await pass();
+  await relay();
+  const last =
+    sent
+      .filter(slot => slot.startsWith('a '))
+      .toSorted()
+      .at(-1)
+      ?.slice(2) ?? '';
+  const [hours = 0, minutes = 0] = last.split(':').map(Number);
+  const expected = ['a', 'b'].flatMap(name =>
+    Array.from({ length: hours * 60 + minutes }, (_, nth) => {
+      const time = new Date((nth + 1) * MINUTE).toISOString().slice(11, 16);
+      return `${name} ${time}`;
+    }),
+  );
+  const twice = sent.filter((slot, index) => sent.indexOf(slot) !== index);
+  const missing = expected.filter(slot => !sent.includes(slot));
+  const never = reached.size < 5 ? ['a point was never reached'] : [];
+  return [
+    ...twice.map(slot => `twice ${slot}`),
+    ...missing.map(slot => `missing ${slot}`),
+    ...never,
+  ];
+}
+
+describe('schedulers that die and sleep anywhere', () => {
+  it('send each slot once', async () => {
+    for (let seed = 1; seed <= 40; seed++) expect([seed, await simulate(seed)]).toEqual([seed, []]);
+  });
+
+  it.each([['comparesVersion'], ['isAtomic']] as const)('are caught without %s', async guard => {
+    let found = 0;
+    for (let seed = 1; seed <= 40; seed++)
+      found += (await simulate(seed, { [guard]: false })).length > 0 ? 1 : 0;
+    expect(found).toBeGreaterThan(0);
+  });
+});
