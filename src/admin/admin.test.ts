@@ -10,8 +10,10 @@ import { MemoryOutboxReads } from '../testing/memory/memory-outbox-reads.ts';
 import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
+import { ok } from '../telemetry/checkup.ts';
 import { composeReads } from './compose-reads.ts';
 import { adminOn, type Admin, type TaskListOptions } from './create-admin.ts';
+import { examine } from './doctor.ts';
 import type { TaskPage } from './list-tasks.ts';
 
 const ERROR = { type: 'Error', message: 'broken', traceback: '' };
@@ -379,6 +381,20 @@ describe('tasks of an outbox and a ledger in two stores', () => {
     advance(1_500);
     expect((await admin.tasks.inflight()).items).toMatchObject([
       { id: 'running', host: 'h', pid: 17, forMs: 1_500, epoch: 1 },
+    ]);
+  });
+});
+
+describe('a doctor', () => {
+  it('gives up a store that does not answer, and looks at the others', async () => {
+    const silent = { target: 'broker', check: () => new Promise<never>(() => undefined) };
+    const well = { target: 'database', check: async () => [ok('server', 'fine')] };
+    const report = await examine([silent, well], [], { patienceMs: 1 });
+    expect(report.status).toBe('unreachable');
+    expect(report.checks.map(({ target, status }) => `${target} ${status}`)).toEqual([
+      'config ok',
+      'broker problem',
+      'database ok',
     ]);
   });
 });

@@ -1,7 +1,8 @@
 import { isDenied } from '../errors/denied.ts';
-import { isOutlastError, isUnavailable } from '../errors/error.ts';
+import { isOutlastError, isUnavailable, outlastError } from '../errors/error.ts';
 import { maskSecrets } from '../errors/mask-secrets.ts';
-import { advise, ok, problem, type Check } from '../telemetry/checkup.ts';
+import { sleep, systemClock } from '../runtime/clock.ts';
+import { advise, CHECKS, ok, problem, type Check } from '../telemetry/checkup.ts';
 
 /** The findings of a doctor for all stores. */
 export interface DoctorReport {
@@ -12,6 +13,8 @@ export interface DoctorReport {
 /** `target` is the key of the configuration that names the store: `database`, `outboxes.crm`. */
 export interface DoctorCheck extends Check {
   readonly target: string;
+  /** What the check is about, whatever it found. */
+  readonly meaning: string;
 }
 
 export interface Patient {
@@ -19,30 +22,62 @@ export interface Patient {
   check(): Promise<readonly Check[]>;
 }
 
-/** Checks every store; one that does not answer does not stop the checks of the others. */
+export interface ExamineOptions {
+  /** Advice counts as a problem. */
+  readonly isStrict?: boolean;
+  readonly patienceMs?: number;
+}
+
+/** All questions to one store together: each of them has its own limit, and there are dozens. */
+const PATIENCE_MS = 60_000;
+
+/**
+ * Checks every store; one that does not answer does not stop the checks of the others, and is given up in the end. Strict:
+ * advice counts as a problem.
+ */
 export async function examine(
   patients: readonly Patient[],
   warnings: readonly string[],
+  { isStrict = false, patienceMs = PATIENCE_MS }: ExamineOptions = {},
 ): Promise<DoctorReport> {
-  const checks: DoctorCheck[] = configChecks(warnings).map(check => ({
-    ...check,
-    target: 'config',
-  }));
+  const checks: DoctorCheck[] = [];
+  const add = (target: string, check: Check): void =>
+    void checks.push({ ...check, meaning: CHECKS[check.name], target });
+  for (const check of configChecks(warnings)) add('config', check);
   let isReachable = true;
   for (const patient of patients) {
     const { target } = patient;
     try {
-      const found = await patient.check();
-      checks.push(
-        ...found.map(check => ({ ...check, message: maskSecrets(check.message), target })),
-      );
+      const found = await inTime(patient.check(), patienceMs);
+      for (const check of found) add(target, { ...check, message: maskSecrets(check.message) });
     } catch (error) {
       if (isUnavailable(error)) isReachable = false;
-      checks.push({ ...refusal(error), target });
+      add(target, refusal(error));
     }
   }
-  const isWell = checks.every(({ status }) => status !== 'problem');
+  const isWell = checks.every(
+    ({ status }) => status === 'ok' || (status === 'advice' && !isStrict),
+  );
   return { status: !isReachable ? 'unreachable' : isWell ? 'ok' : 'unhealthy', checks };
+}
+
+/** What is given up goes on in the background; the process ends soon. */
+async function inTime<T>(answer: Promise<T>, ms: number): Promise<T> {
+  const late = new AbortController();
+  const giveUp = sleep(systemClock, ms, late.signal).then((): never => {
+    throw outlastError('ERR_STORE_UNAVAILABLE', {
+      message: `it has not answered all questions within ${ms / 1_000} s`,
+      hint: 'Look at the server itself: it answers, but too slowly.',
+      fields: {},
+    });
+  });
+  giveUp.catch(() => undefined);
+  answer.catch(() => undefined);
+  try {
+    return await Promise.race([answer, giveUp]);
+  } finally {
+    late.abort();
+  }
 }
 
 function configChecks(warnings: readonly string[]): readonly Check[] {

@@ -22,7 +22,7 @@ export interface TaskFilter {
 }
 
 /** `pending`: in the outbox. `waiting`: in the ledger. */
-export const LIST_STATES = ['running', 'waiting', 'pending', 'dead', 'done', 'cancelled'] as const;
+const LIST_STATES = ['running', 'waiting', 'pending', 'dead', 'done', 'cancelled'] as const;
 export type TaskListState = (typeof LIST_STATES)[number];
 
 export type FilterTerm = keyof TaskFilter;

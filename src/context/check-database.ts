@@ -1,7 +1,8 @@
-import type { Check, CheckLimits } from '../telemetry/checkup.ts';
+import { ok, problem, type Check, type CheckLimits } from '../telemetry/checkup.ts';
+import type { OutboxDatabase } from '../adapters/sql/dialect.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
-import { openDatabase } from './openers.ts';
+import { ledgerIn, openDatabase } from './openers.ts';
 import { checkTiers } from './tier-memory.ts';
 
 /** Connects to a database and looks at it; its tables may be missing. */
@@ -16,9 +17,38 @@ export async function checkDatabase(
   try {
     const checks = await checkup.run(limits);
     const hasTables = checks.every(({ name, status }) => name !== 'schema' || status === 'ok');
-    if (tier === undefined || tiers === null || !hasTables) return checks;
-    return [...checks, await checkTiers(tiers, tier)];
+    if (!hasTables) return checks;
+    const moving = await checkMovers(database, relaysIn(checks), tier?.broker === null);
+    if (tier === undefined || tiers === null) return [...checks, moving];
+    return [...checks, moving, await checkTiers(tiers, tier)];
   } finally {
     await database.close();
   }
 }
+
+/**
+ * At once, and not only when rows have waited for long. Relays that publish have a lease; without a broker workers move the rows,
+ * and a relay that does needs no lease: as long as it lives, no row is due for more than a moment.
+ */
+async function checkMovers(
+  database: OutboxDatabase,
+  relays: number,
+  movesIntoLedger: boolean,
+): Promise<Check> {
+  const { claimed } = await database.reads.sample(0);
+  const nextDueMs = await database.outbox.nextDueMs();
+  const isDue = claimed > 0 || (nextDueMs !== null && nextDueMs <= 0);
+  if (!isDue) return ok('relays', 'no row waits for a relay', {});
+  const movers = movesIntoLedger
+    ? (await ledgerIn(database, { movesIntoLedger }).control.consumers()).length
+    : relays;
+  const details = { movers };
+  const who = movesIntoLedger ? 'workers' : 'relays';
+  if (movers > 0) return ok('relays', `rows are due, and ${movers} ${who} are alive`, details);
+  const command = movesIntoLedger ? 'npx outlast worker' : 'npx outlast relay';
+  const message = `rows are due, and none of the ${who} that move them on is alive`;
+  return problem('relays', message, `Start one: ${command}.`, details);
+}
+
+const relaysIn = (checks: readonly Check[]): number =>
+  Number(checks.find(({ name }) => name === 'backlog')?.details['relays'] ?? 0);

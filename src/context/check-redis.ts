@@ -4,7 +4,7 @@ import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
-import { isOutlastError } from '../errors/error.ts';
+import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import { checkChords } from '../ledger/chord-check.ts';
 import { queueChecks } from '../ledger/queue-check.ts';
 import { checkRefused } from '../ledger/refused-check.ts';
@@ -26,6 +26,16 @@ interface RedisCheck {
 export async function preflight({ config, log }: Pick<Context, 'config' | 'log'>): Promise<void> {
   for (const { target, look } of redisOf(config)) {
     for (const warning of await look()) log.warn({ option: target }, warning);
+  }
+}
+
+/** The same before tasks are published. A relay starts also where Redis is away: its rows wait. */
+export async function relayPreflight(context: Pick<Context, 'config' | 'log'>): Promise<void> {
+  try {
+    await preflight(context);
+  } catch (error) {
+    if (!isUnavailable(error)) throw error;
+    context.log.warn({ error }, 'Redis cannot be asked whether it keeps what it is given');
   }
 }
 

@@ -66,10 +66,7 @@ export interface TaskRecordView extends TaskLine {
   readonly nowMs: number;
 }
 
-/** Longer options carry copies of large arguments: a list does not read them for the tenant. */
-export const LISTED_OPTIONS_BYTES = 65_536;
-
-/** Whom a task is for, by its options. */
+/** Whom a task is for, by its options. Lists read none that are longer than 64 KB: they carry copies of large arguments. */
 export function tenantIn(options: Uint8Array): string | null {
   if (!hasMark(options, '"tenant":')) return null;
   try {

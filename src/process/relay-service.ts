@@ -1,6 +1,7 @@
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { ResolvedConfig } from '../config/config.ts';
+import { relayPreflight } from '../context/check-redis.ts';
 import type { Context } from '../context/context.ts';
 import { spareOutbox } from '../context/spare-links.ts';
 import type { Stores } from '../context/stores.ts';
@@ -26,6 +27,7 @@ export function makeRelay(context: Context): RelayVerbs {
 
 async function openRelay(context: Context): Promise<Relay> {
   const { config, runtime } = context;
+  await relayPreflight(context);
   const stores = await context.stores();
   const { outbox, outboxReads: reads } = await context.adminStores();
   const { broker } = stores;

@@ -3,9 +3,40 @@ export interface Checkup {
   run(limits: CheckLimits): Promise<readonly Check[]>;
 }
 
+/** Every check by its id, with what it is about; the reference page has the same table. */
+export const CHECKS = {
+  connection: 'A store or broker does not answer.',
+  permission: 'The user of the URL may not do what relays and workers do.',
+  server: 'The version of a database server.',
+  clock: 'The clocks of this process and of the database differ: `eta` and `expires` are off.',
+  settings: 'A setting of the database or role that Outlast cannot work under.',
+  schema: 'Tables are missing, older, or of a version that this one cannot work with.',
+  autovacuum: 'Vacuum is off or late for our tables, which then grow.',
+  bloat: 'A table has more dead rows than it should have.',
+  snapshots: 'A transaction has been open for so long that dead rows cannot be removed.',
+  backlog: 'How long the oldest row has been due.',
+  relays: 'Rows are due, and no process is alive that moves them on.',
+  format: 'Rows in a format of a newer version.',
+  claims: 'Rows that are claimed by relays which are gone.',
+  ordering: 'Ordering keys that are parked behind a dead letter.',
+  recovery: 'Tasks of lost workers, or follow-ups, that nobody takes up.',
+  queues: 'Queues with tasks or messages from which nobody takes.',
+  handlers: 'Tasks for which no worker has a handler.',
+  chords: 'Chords that have been open for very long.',
+  tiers: 'Tasks in a broker or ledger that is not configured any more.',
+  memory: 'A Redis that throws keys away when its memory is full.',
+  durability: 'A Redis that loses what it has when it stops.',
+  room: 'A Redis that is nearly full, so that nothing new comes in.',
+  alarms: 'A RabbitMQ that accepts no messages: a memory or disk alarm.',
+  topology: 'Queues and exchanges that RabbitMQ does not have.',
+  config: 'Settings that are legal and seldom meant.',
+} as const;
+
+export type CheckName = keyof typeof CHECKS;
+
 /** `advice` is no reason to wake an operator; `problem` is. */
 export interface Check {
-  readonly name: string;
+  readonly name: CheckName;
   readonly status: 'ok' | 'advice' | 'problem';
   readonly message: string;
   /** What to do about it; null if nothing has to be done. */
@@ -39,15 +70,15 @@ export const CHECK_LIMITS: CheckLimits = Object.freeze({
 
 type Figures = Check['details'];
 
-export function ok(name: string, message: string, details: Figures = {}): Check {
+export function ok(name: CheckName, message: string, details: Figures = {}): Check {
   return { name, status: 'ok', message, advice: null, details };
 }
 
-export function problem(name: string, message: string, advice: string, details: Figures): Check {
+export function problem(name: CheckName, message: string, advice: string, details: Figures): Check {
   return { name, status: 'problem', message, advice, details };
 }
 
-export function advise(name: string, message: string, advice: string, details: Figures): Check {
+export function advise(name: CheckName, message: string, advice: string, details: Figures): Check {
   return { name, status: 'advice', message, advice, details };
 }
 

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Client } from 'pg';
 import type { DoctorReport } from '../../src/admin/doctor.ts';
-import { CHECK_LIMITS } from '../../src/telemetry/checkup.ts';
+import { CHECK_LIMITS, CHECKS } from '../../src/telemetry/checkup.ts';
 import { openPGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
@@ -97,6 +97,7 @@ describe('doctor', () => {
       'queues',
       'handlers',
       'chords',
+      'relays',
       'tiers',
     ]);
     const text = await project.run('doctor');
@@ -184,18 +185,41 @@ describe('doctor', () => {
     await insertRow({ available_at: `now() - interval '10 min'` });
     const seen = await examine();
     expect(seen.code).toBe(6);
-    expect(notOk(seen)).toEqual(['backlog problem']);
+    expect(notOk(seen)).toEqual(['backlog problem', 'relays problem']);
     expect(seen.checks['backlog']?.message).toContain('due for 10 min');
-    expect(notOk(await examine('--max-pending-age', '1h'))).toEqual([]);
+    expect(notOk(await examine('--max-pending-age', '1h'))).toEqual(['relays problem']);
+  });
+
+  it('says at once that no worker is alive which would move rows, and none that all is well with one', async () => {
+    await insertRow({ available_at: `now()` });
+    const alone = await examine();
+    expect(alone.code).toBe(6);
+    expect(alone.checks['relays']).toMatchObject({
+      status: 'problem',
+      meaning: CHECKS.relays,
+      advice: expect.stringContaining('outlast worker') as string,
+    });
+    await database.pool.query(
+      `insert into outlast_worker (id, process, host, pid, lease_ms, deadline, queues)
+       values ('w', 'p', 'h', 1, 60000, now() + interval '1 min', '{default}')`,
+    );
+    expect(notOk(await examine())).toEqual([]);
+  });
+
+  it('counts advice as a problem where it is strict', async () => {
+    project.write('odd.config.mjs', `export default { resurrector: { interval: '1m' } };`);
+    expect((await project.run('doctor', '--config', 'odd.config.mjs')).code).toBe(0);
+    expect((await project.run('doctor', '--config', 'odd.config.mjs', '--strict')).code).toBe(6);
   });
 
   it('detects claims of dead relays', async () => {
     const claimed = { state: `'claimed'`, claim_token: `'t'`, claimed_by: `'relay:gone'` };
     await insertRow({ ...claimed, claimed_until: `now() + interval '1 h'`, updated_at: 'now()' });
-    expect(notOk(await examine())).toEqual([]);
-    expect(notOk(await examine('--max-orphan-age', '0'))).toEqual(['claims problem']);
+    const none = 'relays problem';
+    expect(notOk(await examine())).toEqual([none]);
+    expect(notOk(await examine('--max-orphan-age', '0'))).toEqual(['claims problem', none]);
     await database.pool.query(`update outlast_outbox set claimed_until = now() - interval '2 min'`);
-    expect(notOk(await examine())).toEqual(['claims problem']);
+    expect(notOk(await examine())).toEqual(['claims problem', none]);
   });
 
   it('detects tasks of dead workers, and follow-ups that were not sent', async () => {

@@ -55,7 +55,13 @@ describe('a URL', () => {
       expect(`${message} ${traceback}`).not.toMatch(SECRET);
       const check = () =>
         Promise.resolve([
-          { name: 'x', status: 'ok' as const, message: url, advice: null, details: {} },
+          {
+            name: 'server' as const,
+            status: 'ok' as const,
+            message: url,
+            advice: null,
+            details: {},
+          },
         ]);
       const found = await examine([{ target: 'database', check }], []);
       expect(JSON.stringify(found)).not.toMatch(SECRET);

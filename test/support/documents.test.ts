@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { FILTER_TERMS } from '../../src/admin/task-filter.ts';
 import { WHY_ANSWERS } from '../../src/admin/why.ts';
+import { CHECKS } from '../../src/telemetry/checkup.ts';
 import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
@@ -111,6 +112,17 @@ it('ARCHITECTURE.md has no long line of prose and no long table cell', () => {
 });
 
 describe('the page about the command line', () => {
+  it('has every check of the doctor, in the same words and order', () => {
+    const doctor = read('docs/reference/cli.md')
+      .split(/^## /m)
+      .find(text => text.startsWith('`outlast doctor`'));
+    const found = Array.from(
+      (doctor ?? '').matchAll(/^\| `([a-z]+)` \| (.*?) \| .+ \|$/gm),
+      ([, name = '', meaning = '']) => [name, meaning],
+    );
+    expect(found).toEqual(Object.entries(CHECKS));
+  });
+
   const section = read('docs/reference/cli.md')
     .split(/^## /m)
     .find(text => text.startsWith('`outlast tasks`'));

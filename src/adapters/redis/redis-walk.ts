@@ -199,7 +199,8 @@ export async function viewOf(
     history,
     result,
     isSuspect: crashes > 0 && crashes >= Math.min(2, crashBudget),
-    refusedBy: refuser === null || record.state !== 'waiting' ? null : String(refuser as Buffer),
+    refusedBy:
+      refuser === null || record.state !== 'waiting' ? null : (refuser as Buffer).toString(),
     nowMs: (seconds ?? 0) * 1_000 + Math.floor((micros ?? 0) / 1_000),
   };
 }

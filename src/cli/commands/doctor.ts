@@ -16,17 +16,22 @@ interface Options extends CommonOptions {
   readonly maxPendingAge?: string;
   readonly maxOrphanAge?: string;
   readonly maxChordAge?: string;
+  readonly strict?: boolean;
 }
 
 /** `outlast doctor`: is anything about to go wrong? */
 export const addDoctor: AddCommand = (program, output, finish) => {
   addLimitFlags(addOutboxFlag(program.command('doctor')))
-    .description('look for what is wrong with databases and Redis: exit code 6 when something is')
+    .description(
+      'look for what is wrong with databases, RabbitMQ and Redis: exit code 6 when something is',
+    )
+    .option('--strict', 'advice counts as a problem')
     .action(async (options: Options) => {
       const limits = readLimits(options);
       const { config } = (await readContext(options)).context;
       const patients = await patientsOf(config, options, limits);
-      const report = await examine(patients, config.warnings);
+      const isStrict = options.strict ?? false;
+      const report = await examine(patients, config.warnings, { isStrict });
       if (options.json) output.json(report);
       else print(report, output);
       finish(EXIT_OF[report.status]);
@@ -98,6 +103,7 @@ async function patientsOf(
 ): Promise<readonly Patient[]> {
   const { checkDatabase } = await import('../../context/check-database.ts');
   const { redisPatients } = await import('../../context/check-redis.ts');
+  const { rabbitPatients } = await import('../../context/check-rabbit.ts');
   const named = Object.entries(config.outboxes).map(([name, target]) => ({
     name,
     target: `outboxes.${name}`,
@@ -106,6 +112,7 @@ async function patientsOf(
   if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
   return [
     { target: 'database', check: () => checkDatabase(config.database, limits, config) },
+    ...rabbitPatients(config),
     ...redisPatients(config, limits),
     ...named,
   ];

@@ -51,7 +51,7 @@ function keyOf(
   }
 }
 
-export function lineOf(record: TaskRecord): TaskLine {
+function lineOf(record: TaskRecord): TaskLine {
   const { id, state, epoch, failures, crashes, envelope, history, why, error } = record;
   const isRunning = state === 'running';
   return {
