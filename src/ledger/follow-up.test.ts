@@ -33,7 +33,6 @@ function made(embed: string, options: EnvelopeOptions = {}): Envelope {
     expiresMs: null,
   };
 }
-
 const published = (entries: readonly FollowUp[]): readonly Envelope[] =>
   entries.flatMap(entry => ('publish' in entry ? [entry.publish] : []));
 const parts = (entries: readonly FollowUp[]): readonly ChordPartEntry[] =>
@@ -233,6 +232,7 @@ describe('the follow-up of a task that is done', () => {
     });
     expect(optionsOf(child)).toEqual({
       headers: { region: 'eu', n: '7', deep: '{"a":[1]}' },
+      jsonHeaders: ['n', 'deep'],
       timeoutMs: 20_000,
       softTimeoutMs: 10_000,
       keepResult: false,

@@ -35,6 +35,7 @@ import type {
 } from './ledger.ts';
 import {
   addressOf,
+  jsonHeadersIn,
   momentOf,
   readHeaders,
   stampsIn,
@@ -331,7 +332,8 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
   const settings: EnvelopeOptions = {
     ...(Object.keys(headers).length === 0 ? {} : { headers }),
     ...timesOf(sending),
-    ...(parent.isSigned === true ? {} : stampsIn(sending)),
+    // A signature covers texts only.
+    ...(parent.isSigned === true ? {} : { ...stampsIn(sending), ...jsonHeadersIn(sending) }),
     ...named,
     ...(parent.deadlineMs === null ? {} : { deadlineMs: parent.deadlineMs }),
     ...inheritedOf(parent),

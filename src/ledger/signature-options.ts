@@ -2,6 +2,7 @@ import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { membersOf } from '../task/json-slices.ts';
 import { decodePython } from '../task/json.ts';
 import { safeKey } from '../task/names.ts';
+import { OWN_HEADERS } from '../wire/header-names.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { pick } from '../wire/stamps.ts';
 import { textIn, type Sending } from './expand-signature.ts';
@@ -18,6 +19,16 @@ export function readHeaders(text: string | undefined): Record<string, string> {
       return [key, typeof value === 'string' ? value : json];
     }),
   );
+}
+
+/** The names of those that Python gave another value than a text. */
+export function jsonHeadersIn({ signature: { options } }: Sending): EnvelopeOptions {
+  const text = options.get('headers');
+  if (text?.startsWith('{') !== true) return {};
+  const names = [...membersOf(text)]
+    .filter(([name, json]) => !json.startsWith('"') && name !== OWN_HEADERS.schema)
+    .map(([name]) => name);
+  return names.length === 0 ? {} : { jsonHeaders: names };
 }
 
 export function timesOf({ signature: { options } }: Sending): EnvelopeOptions {

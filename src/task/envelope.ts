@@ -45,6 +45,8 @@ export interface Refused {
 export interface EnvelopeOptions extends TravellingOptions {
   /** Headers of the user, handed to the handler. */
   readonly headers?: Readonly<Record<string, string>>;
+  /** Those that are JSON: Python gave a step another value than a text, and gets that again. */
+  readonly jsonHeaders?: readonly string[];
   /** Milliseconds; travels as Celery's time limits. */
   readonly timeoutMs?: number;
   readonly softTimeoutMs?: number;

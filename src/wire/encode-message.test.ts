@@ -31,6 +31,18 @@ const anyText: unknown = expect.any(String);
 const VARYING = { lang: 'js', argsrepr: anyText, kwargsrepr: anyText };
 
 describe('an envelope as a message', () => {
+  it('has the headers that Python gave to a step as the values they were', () => {
+    const texts = {
+      n: '-300',
+      deep: '{"a": [1.5, null, true]}',
+      big: '18446744073709551616',
+      text: '7',
+    };
+    const { headers } = encode({ options: { headers: texts, jsonHeaders: ['n', 'deep', 'big'] } });
+    const values = { ...texts, n: -300, deep: { a: [1.5, null, true] } };
+    expect(headers).toMatchObject({ ...values, headers: values });
+  });
+
   it.each<[string, Making]>([
     ['plain', {}],
     ['kwargs', { name: 'interop.echo' }],

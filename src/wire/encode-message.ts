@@ -1,10 +1,11 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
+import { decodePython } from '../task/json.ts';
 import { readOptions } from '../task/read-options.ts';
 import { TRAVELLING } from '../task/travelling-options.ts';
 import { describeCall, shorten } from './describe-call.ts';
 import { isReserved, OWN_HEADERS } from './header-names.ts';
 import { formatInstant } from './iso-time.ts';
-import { headersAsKept } from './kept-headers.ts';
+import { headersAsKept, plain } from './kept-headers.ts';
 import type { WireMessage } from './message.ts';
 import { stampHeaders } from './stamps.ts';
 import { checkUserHeaders } from './user-headers.ts';
@@ -83,12 +84,16 @@ const secondsOf = (ms: number | undefined): number | null => (ms === undefined ?
  */
 function withUserHeaders(
   headers: Record<string, unknown>,
-  { headers: given }: EnvelopeOptions,
+  { headers: given, jsonHeaders = [] }: EnvelopeOptions,
 ): Record<string, unknown> {
-  const entries = Object.entries(given ?? {});
-  if (given === undefined || entries.length === 0) return headers;
+  const texts = Object.entries(given ?? {});
+  if (given === undefined || texts.length === 0) return headers;
   checkUserHeaders(given);
-  for (const [name, text] of entries) if (!isReserved(name)) headers[name] = text;
+  const entries = texts.map(([name, text]): [string, unknown] => [
+    name,
+    jsonHeaders.includes(name) ? plain(decodePython(text)) : text,
+  ]);
+  for (const [name, value] of entries) if (!isReserved(name)) headers[name] = value;
   headers['headers'] = Object.fromEntries(entries);
   return headers;
 }

@@ -49,6 +49,7 @@ const SHOWN = ['argsrepr', 'kwargsrepr'];
 export function plain(value: unknown): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value;
   if (typeof value === 'number') return Number.isFinite(value) ? value : null;
+  if (typeof value === 'bigint') return value.toString();
   if (Array.isArray(value)) return value.map(plain);
   const isTable = typeof value === 'object' && !(value instanceof Uint8Array);
   if (!isTable || value instanceof Date) return value === undefined ? null : textOf(value);

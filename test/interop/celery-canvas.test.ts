@@ -147,6 +147,20 @@ describe.each(SHARED)("tasks of Celery's own in workflows, on %s", setUp => {
   });
 });
 
+describe.each(SHARED)('headers that Python gave to a step, on %s', setUp => {
+  it('come to it as the values they were', async () => {
+    expect(await run(setUp, 'headers_of_a_step')).toEqual({
+      n: 200,
+      negative: -300,
+      large: 2 ** 40,
+      float: 1.5,
+      flag: true,
+      none: null,
+      deep: { list: [1, -7, 'é'] },
+    });
+  });
+});
+
 describe.runIf(hasStamps).each(SHARED)('stamps of Python, on %s', setUp => {
   it('are handed on through chains, links and chords, and to no other task', async () => {
     expect(await run(setUp, 'stamps')).toEqual({
