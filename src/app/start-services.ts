@@ -98,7 +98,8 @@ export async function startWatchedWorker(
             () => healthOf(worker),
             { ...config.worker, metrics },
             runtime,
-            () => besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
+            () =>
+              besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
           ),
         );
       } finally {

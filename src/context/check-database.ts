@@ -21,7 +21,12 @@ export async function checkDatabase(
     if (!hasTables) return checks;
     const moving = await checkMovers(database, relaysIn(checks), tier?.broker === null);
     if (tier === undefined || tiers === null) return [...checks, moving];
-    return [...checks, moving, await checkTiers(tiers, tier), await checkSchedules(database.schedules())];
+    return [
+      ...checks,
+      moving,
+      await checkTiers(tiers, tier),
+      await checkSchedules(database.schedules()),
+    ];
   } finally {
     await database.close();
   }

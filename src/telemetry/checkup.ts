@@ -23,6 +23,7 @@ export const CHECKS = {
   queues: 'Queues with tasks or messages from which nobody takes.',
   handlers: 'Tasks for which no worker has a handler.',
   chords: 'Chords that have been open for very long.',
+  schedules: 'Schedules that cannot be read, or that two configurations define differently.',
   tiers: 'Tasks in a broker or ledger that is not configured any more.',
   memory: 'A Redis that throws keys away when its memory is full.',
   durability: 'A Redis that loses what it has when it stops.',

@@ -23,6 +23,8 @@ export class MysqlScheduleStore implements ScheduleStore {
   readonly #faultPoint: FaultPoint;
   readonly #writer = new MysqlOutboxWriter<SqlRunner>({
     execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
+    // Its transactions are begun here, and every statement of them is awaited.
+    isCertain: () => true,
   });
 
   constructor(db: MysqlDatabase, faultPoint: FaultPoint = noFaults) {

@@ -21,6 +21,8 @@ export class PostgresScheduleStore implements ScheduleStore {
   readonly #writer = new PostgresOutboxWriter<SqlRunner>(
     {
       execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
+      // Its transactions are begun here, and every statement of them is awaited.
+      isCertain: () => true,
     },
     systemClock,
   );

@@ -61,7 +61,8 @@ export const addWorker: AddCommand = program => {
           () => pulses.look(),
           { ...config.worker, metrics: page },
           runtime,
-          () => besideScheduler(context, () => besideOwnRelay(context, () => supervisor.run(ended))),
+          () =>
+            besideScheduler(context, () => besideOwnRelay(context, () => supervisor.run(ended))),
         ),
       );
       failed.signal.throwIfAborted();
