@@ -19,7 +19,7 @@ export { startRelay, startResurrector, startWorker } from './app/start-services.
 export { runOnce, type RunOnceReport } from './app/run-once.ts';
 export type { StartOptions } from './app/start-services.ts';
 export { shutdownSignal } from './process/shutdown-signal.ts';
-export type { Service } from './runtime/service.ts';
+export type { Service } from './runtime/runtime.ts';
 export { currentContext, withContext } from './telemetry/ambient.ts';
 export type { ContextOption, ContextValues } from './task/context-headers.ts';
 export { currentTask } from './worker/context.ts';

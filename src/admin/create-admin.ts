@@ -12,7 +12,7 @@ import { safeName } from '../task/names.ts';
 import type { Redact } from '../task/redact.ts';
 import { CONTEXT, type Outlast } from '../app/outlast.ts';
 import type { Context } from '../context/context.ts';
-import { effectDatabases } from '../context/effect-databases.ts';
+import { effectDatabases } from '../context/openers.ts';
 import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
 import {

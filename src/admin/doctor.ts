@@ -1,7 +1,7 @@
 import { isDenied } from '../errors/denied.ts';
 import { isOutlastError, isUnavailable, outlastError } from '../errors/error.ts';
 import { maskSecrets } from '../errors/mask-secrets.ts';
-import { sleep, systemClock } from '../runtime/clock.ts';
+import { sleep, systemClock } from '../runtime/runtime.ts';
 import { advise, CHECKS, ok, problem, type Check } from '../telemetry/checkup.ts';
 
 /** The findings of a doctor for all stores. */

@@ -1,5 +1,8 @@
-import { isAlive } from '../idempotency/holder.ts';
-import type { IdempotencyStore, KeyRecord } from '../idempotency/idempotency-store.ts';
+import {
+  type IdempotencyStore,
+  type KeyRecord,
+  isAlive,
+} from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { Ledger } from '../ledger/ledger.ts';

@@ -7,7 +7,7 @@ import { toText } from '../task/json.ts';
 import { itemsOf } from '../task/json-slices.ts';
 import type { Redact } from '../task/redact.ts';
 import { shownPayload } from '../task/redacted.ts';
-import { withCopies } from '../task/with-copies.ts';
+import { withCopies } from '../task/digest.ts';
 import { lineOfLetter, lineOfRow } from './list-tasks.ts';
 
 /** One task with its input, its result and what happened to it. */

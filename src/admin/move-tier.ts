@@ -4,16 +4,15 @@ import type { Broker, Delivery } from '../broker/broker.ts';
 import type { EvacuatedTask, Evacuation } from '../ledger/evacuation.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { BuryItem, Ledger } from '../ledger/ledger.ts';
-import { letterBeside } from '../ledger/letter-beside.ts';
+import { letterBeside } from '../ledger/dead-letter.ts';
 import { undecodable } from '../ledger/undecodable.ts';
 import type { LeftBehind, ServedStore, TierStore } from '../ledger/tier-store.ts';
-import { sleep, type Clock } from '../runtime/clock.ts';
-import type { FaultPoint } from '../runtime/fault-point.ts';
+import { type Clock, type FaultPoint, sleep } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { NO_KEYS, type Keyring } from '../task/keyring.ts';
-import { splitBody } from '../task/split-body.ts';
-import { withCopies } from '../task/with-copies.ts';
-import { PushWindows } from '../worker/flow/push-windows.ts';
+import { type Keyring, NO_KEYS } from '../task/keyring.ts';
+import { splitBody } from '../task/input.ts';
+import { withCopies } from '../task/digest.ts';
+import { PushWindows } from '../worker/flow/queue-windows.ts';
 
 type OldBroker = Pick<Broker, 'take' | 'ack' | 'pushWithin' | 'silentMs'>;
 

@@ -1,6 +1,6 @@
 import type { Redact } from '../task/redact.ts';
 import { shownPayload } from '../task/redacted.ts';
-import { withCopies } from '../task/with-copies.ts';
+import { withCopies } from '../task/digest.ts';
 import type { DeadLetterDetails } from '../ledger/dead-letter.ts';
 
 /**

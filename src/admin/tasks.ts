@@ -1,13 +1,11 @@
-import type { LimitBook } from '../admission/limits.ts';
-import { type Limit } from '../admission/limits.ts';
+import { type Limit, type LimitBook, readAdmissionOf } from '../admission/limits.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
-import { readAdmissionOf } from '../admission/subject.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
 import type { TaskLine } from '../ledger/task-line.ts';
-import { findTask, type InspectSources } from './inspect-task.ts';
-import { listTasks, type TaskSources } from './list-tasks.ts';
+import { type InspectSources, findTask } from './inspect-task.ts';
+import { type TaskSources, listTasks } from './list-tasks.ts';
 import { readFilter } from './task-filter.ts';
-import { explain, type WhyAnswer } from './why.ts';
+import { type WhyAnswer, explain } from './why.ts';
 
 /** What an answer depends on besides the stores. */
 export interface WhyConfig {

@@ -4,10 +4,9 @@ import { intervalUs } from '../task/admission-rule.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { readOptions } from '../task/read-options.ts';
 import type { AdmissionStore } from './admission-store.ts';
-import type { Limit, LimitBook, Subject } from './limits.ts';
-import { subjectOf } from './subject.ts';
-import { rejected, spread, STORE_KEY } from './rejected.ts';
-import { takeRates, type RateReservations, type Verdict } from './take-rates.ts';
+import { type Limit, type LimitBook, type Subject, subjectOf } from './limits.ts';
+import { STORE_KEY, rejected, spread } from './permit.ts';
+import { type RateReservations, type Verdict, takeRates } from './take-rates.ts';
 import { WaitingLine } from './waiting-line.ts';
 
 export interface AdmissionDeps {

@@ -1,7 +1,12 @@
 import { ADMISSION_KINDS, type AdmissionKind, type AdmissionPattern } from '../config/admission.ts';
 import type { Rate } from '../task/admission-rule.ts';
-import type { EnvelopeOptions } from '../task/envelope.ts';
+import type { Envelope, EnvelopeOptions, OwnAdmission } from '../task/envelope.ts';
 import { globPattern } from '../task/glob.ts';
+import { MARKS, hasMark } from '../task/marks.ts';
+import type { Contract } from '../task/contract.ts';
+import { decodeBody, inputFromCall } from '../task/input.ts';
+import { safeKey } from '../task/names.ts';
+import { readOptions } from '../task/read-options.ts';
 
 /** One limit that a task is under. */
 export interface Limit {
@@ -79,4 +84,48 @@ function ownLimit(name: string, own: Subject['admission']): Limit | null {
   if (own === undefined) return null;
   const key = own.key === undefined ? `task:${name}` : `task:${name}:${own.key}`;
   return { key, rate: own.rate ?? null, concurrency: own.concurrency ?? null };
+}
+
+/** True: the task must pass a rate before it is published. Found in the bytes, without parsing: most tasks have no mark. */
+export function isLimited(options: Uint8Array): boolean {
+  return hasMark(options, MARKS.limited);
+}
+
+/** The part of a contract's limits that travels, with the key of this input. */
+export function ownAdmission(contract: Contract, input: unknown): OwnAdmission | undefined {
+  const { admission } = contract;
+  if (admission === null) return undefined;
+  const { key, rate, concurrency } = admission;
+  return {
+    ...(key === null ? {} : { key: safeKey(key(input), 'admission.key') }),
+    ...(rate === null ? {} : { rate }),
+    ...(concurrency === null ? {} : { concurrency }),
+  };
+}
+
+/** A task on its way. A task sent by Python or by another task carries no limits: they come from the contract, if known. */
+export function subjectOf(envelope: Envelope, contract: Contract | undefined): Subject {
+  const { name, queue } = envelope;
+  const { tenant, admission } = readOptions(envelope);
+  return { name, queue, tenant, admission: admission ?? derived(envelope, contract) };
+}
+
+/** What its options say of its limits; nothing where they cannot be read. */
+export function readAdmissionOf(options: Uint8Array): Pick<Subject, 'tenant' | 'admission'> {
+  try {
+    const { tenant, admission } = readOptions({ options });
+    return { tenant, admission };
+  } catch {
+    return {};
+  }
+}
+
+function derived(envelope: Envelope, contract: Contract | undefined): OwnAdmission | undefined {
+  if (contract === undefined || contract.admission === null) return undefined;
+  try {
+    return ownAdmission(contract, inputFromCall(contract, decodeBody(envelope.body)));
+  } catch {
+    // Input without a key does not match the contract, which its run finds out.
+    return undefined;
+  }
 }

@@ -2,7 +2,7 @@ import type { Ledger, RunRef } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import type { AdmissionStore, Reservation, ReservationHolder } from './admission-store.ts';
 import type { Limit } from './limits.ts';
-import { spread } from './rejected.ts';
+import { spread } from './permit.ts';
 
 export interface ReservationsDeps {
   readonly store: Pick<AdmissionStore, 'reserve' | 'want' | 'free' | 'sweep'>;

@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 
 /** Waits up to here are exact. A longer one is not waited at once, because the limit may be raised meanwhile. */
 const LONGEST_MS = 120_000;

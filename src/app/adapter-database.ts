@@ -1,14 +1,17 @@
 import { join, resolve } from 'node:path';
 import { DIALECTS } from '../adapters/dialects.ts';
-import type { DialectRow } from '../adapters/sql/dialect.ts';
+import type { Dialect, DialectRow } from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { isEmbedded } from '../config/database-url.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import { outlastError } from '../errors/error.ts';
-import { mismatch, SameDatabase } from '../outbox/same-database.ts';
-import type { Comparison, TransactionAdapter } from '../outbox/transaction-adapter.ts';
+import { SameDatabase, mismatch } from '../outbox/inside-transaction.ts';
+import type { Comparison, Executor, TransactionAdapter } from '../outbox/transaction-adapter.ts';
 import type { Context } from '../context/context.ts';
 import { openDatabase } from '../context/openers.ts';
+import type { OutboxWriter } from '../outbox/outbox-writer.ts';
+import type { DoorParts, EffectDoor } from '../worker/effects/door.ts';
+import { EffectOnceDoor } from '../worker/effects/effect-once-door.ts';
 
 /** The first send of a process waits for the comparison, so it must be short. */
 const COMPARE_TIMEOUT_MS = 5_000;
@@ -100,4 +103,48 @@ function unnamed(): Error {
     hint: 'Set OUTLAST_DATABASE_URL, or `database`, to the URL of the database that the adapter is on.',
     fields: { option: 'database' },
   });
+}
+
+/** A dialect that is loaded when it is first needed: to make an instance waits for nothing. */
+export type LateDialect = () => Promise<Dialect>;
+
+/** Writes through a library in the words of its database. */
+export function lateWriter<Tx>(load: LateDialect, executor: Executor<Tx>): OutboxWriter<Tx> {
+  // Loaded now: a first send that waited for it would reach the connection after what its caller runs next.
+  const loading = load();
+  loading.catch(() => undefined);
+  const writer = once(async () => (await loading).writer(executor));
+  return {
+    write: (tx, tasks, ready) => writer(one => one.write(tx, tasks, ready)),
+    isInTransaction: tx => writer(one => one.isInTransaction(tx)),
+    noteChords: (tx, chords) => writer(async one => await one.noteChords?.(tx, chords)),
+  };
+}
+
+/** The door to the effects of an instance: where its database is the ledger's, the task row is the fence. */
+export function lateDoor<Tx>(
+  load: LateDialect,
+  adapter: TransactionAdapter<Tx>,
+  { ledger, faultPoint, isLedgerHere }: DoorParts & { readonly isLedgerHere: boolean },
+): EffectDoor<Tx> {
+  const door = once(async () => {
+    const fences = (await load()).fences(adapter, isLedgerHere);
+    return new EffectOnceDoor({ fences, ledger: isLedgerHere ? null : ledger, faultPoint });
+  });
+  return {
+    locksTask: isLedgerHere,
+    pass: (run, step, fn) => door(one => one.pass(run, step, fn)),
+    fence: run => door(one => one.fence(run)),
+  };
+}
+
+/** Uses what is made with the first call; from then on nothing is waited for. */
+function once<One>(make: () => Promise<One>): <T>(use: (one: One) => Promise<T>) => Promise<T> {
+  let made: One | undefined;
+  let making: Promise<One> | undefined;
+  return async use => {
+    making ??= make();
+    made ??= await making;
+    return await use(made);
+  };
 }

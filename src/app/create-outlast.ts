@@ -1,32 +1,53 @@
 import type { Dialect } from '../adapters/sql/dialect.ts';
-import { fromDatabase, type SqlTransaction } from '../adapters/sql/sql-transaction.ts';
+import { type SqlTransaction, fromDatabase } from '../adapters/sql/sql-transaction.ts';
 import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
-import { dialectRow } from '../config/database-url.ts';
+import { dialectRow, isEmbedded } from '../config/database-url.ts';
 import { outlastError } from '../errors/error.ts';
 import type { SentCall } from '../outbox/compose-call.ts';
 import { anywhere, insideTransaction } from '../outbox/inside-transaction.ts';
 import { Producer, type ProducerDeps } from '../outbox/producer.ts';
 import type { TransactionAdapter } from '../outbox/transaction-adapter.ts';
-import type { TaskHandle } from '../result/result-handle.ts';
-import { isTask, type Call, type SendOptions, type Task } from '../task/define-task.ts';
+import {
+  type HandleDeps,
+  type HandleOrigin,
+  type TaskHandle,
+  createGroupHandle,
+  createHandle,
+} from '../result/result-handle.ts';
+import {
+  type Call,
+  type Permit,
+  type SendOptions,
+  type Task,
+  isTask,
+} from '../task/define-task.ts';
 import { safeKey } from '../task/names.ts';
-import { stderrLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
+import { type LogLevel, type Logger, silentLogger, stderrLogger } from '../telemetry/logger.ts';
 import { currentTask } from '../worker/context.ts';
 import { defineHandler } from '../worker/handler.ts';
 import type { DoorParts, EffectDoor, HandlerOrigin } from '../worker/effects/door.ts';
-import { compareDatabases, comparing, refuseOtherDialect } from './adapter-database.ts';
-import { openContext, type Context } from '../context/context.ts';
+import {
+  compareDatabases,
+  comparing,
+  lateDoor,
+  lateWriter,
+  refuseOtherDialect,
+} from './adapter-database.ts';
+import { type Context, openContext } from '../context/context.ts';
 import { chordQueueOf } from '../context/messaging.ts';
-import { loadDialect } from '../context/openers.ts';
+import { loadDialect, spareIdempotency } from '../context/openers.ts';
 import { makeSurroundings } from './surroundings.ts';
-import { isStartedByWorker } from '../process/is-started-by-worker.ts';
-import { lateDoor, lateWriter } from './late-dialect.ts';
-import { createSchedules } from './create-schedules.ts';
-import { createLock } from './create-lock.ts';
+import { isStartedByWorker } from '../process/worker-spec.ts';
+import { type Schedules, createSchedules } from './create-schedules.ts';
 import { CONTEXT, type CreateOptions, type Outlast } from './outlast.ts';
-import { STAND_IN, type Parts, type StandIn } from './stand-in.ts';
-import { TaskHandles } from './task-handles.ts';
+import { systemClock, systemRandom } from '../runtime/runtime.ts';
+import { LOCK_TIMES, type LockStore, runLocked } from '../idempotency/idempotency-lock.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import { HedgedStore } from '../runtime/hedged-store.ts';
+import { durationMs } from '../task/duration.ts';
+import { cancelTask } from '../outbox/cancel-task.ts';
+import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 
 /**
  * Creates the instance that an application works with. Nothing is connected before it is needed.
@@ -200,3 +221,150 @@ function makeProducer<Tx>(
     surroundings: makeSurroundings(context),
   });
 }
+
+/** Sends calls through the outbox in a separate transaction: for commands, which have no transaction to join. */
+export async function sendCalls(
+  context: Context,
+  calls: readonly Call[],
+): Promise<readonly SentCall[]> {
+  const { redact, config, outbox } = context;
+  const { maxPayloadBytes, keyring } = config;
+  const target = outbox?.target ?? config.database;
+  const { db } = await context.outboxDatabase();
+  const adapter = fromDatabase(() => Promise.resolve(db), dialectRow(target).language);
+  const dialect = await loadDialect(target);
+  const producer = new Producer({
+    adapter,
+    writer: dialect.writer(anywhere(adapter)),
+    lenientWriter: null,
+    sameDatabase: null,
+    // No task is excluded from the outbox, so none goes straight to the broker.
+    broker: () => Promise.reject(new Error('not asked for')),
+    admission: () => Promise.reject(new Error('not asked for')),
+    book: new LimitBook(config.admission),
+    random: systemRandom,
+    clock: systemClock,
+    log: silentLogger,
+    strict: true,
+    excludeTasks: [],
+    maxPayloadBytes,
+    redact,
+    keyring,
+    // A command sends single tasks only.
+    chordQueue: null,
+    notesChords: false,
+    parent: () => null,
+  });
+  return await adapter.transaction(tx => producer.send(tx, calls));
+}
+
+/** `idempotencyLock` on the stores of an instance. */
+function createLock(context: Context): Outlast<never>['idempotencyLock'] {
+  const { runtime, config } = context;
+  let hedged: HedgedStore<IdempotencyStore> | null = null;
+  let users = 0;
+  return async (key, ttl, fn, { wait } = {}) => {
+    const ttlMs = durationMs(ttl, 'ttl');
+    const waitMs = wait === undefined ? null : durationMs(wait, 'wait');
+    const { idempotency } = await context.stores();
+    // Shared by all locks that are held at the same time, and so is its second connection.
+    hedged ??= new HedgedStore(idempotency, spareIdempotency(config), runtime.clock, LOCK_TIMES);
+    const [current, store] = [hedged, throughEither(hedged)];
+    users += 1;
+    try {
+      return await runLocked({ key, ttlMs, waitMs, fn }, { store, runtime });
+    } finally {
+      users -= 1;
+      if (users === 0) {
+        hedged = null;
+        await current.close();
+      }
+    }
+  };
+}
+
+/** Each step is idempotent, so each may be sent on two connections. */
+function throughEither(hedged: HedgedStore<IdempotencyStore>): LockStore {
+  return {
+    acquire: request => hedged.call(store => store.acquire(request)),
+    renew: request => hedged.call(store => store.renew(request)),
+    complete: request => hedged.call(store => store.complete(request)),
+    free: request => hedged.call(store => store.free(request)),
+  };
+}
+
+/** Creates the handles that an instance returns. */
+class TaskHandles {
+  readonly #deps: HandleDeps;
+  readonly #isEmbedded: boolean;
+
+  constructor(context: Context) {
+    this.#isEmbedded = isEmbedded(context.config.database);
+    this.#deps = {
+      clock: context.runtime.clock,
+      results: () => context.results(),
+      cancel: async (task, id) => {
+        const status = await cancelTask(id, await context.adminStores());
+        if (status !== 'ok') return;
+        const { name, contract } = task;
+        context.runtime.emit('task:cancelled', { id, name, queue: contract.queue });
+        await revokeElsewhere(context, id);
+      },
+    };
+  }
+
+  of(task: Task, origin: HandleOrigin): TaskHandle {
+    return createHandle(task, origin, this.#deps);
+  }
+
+  ofCall(sent: SentCall, isUncommitted: () => boolean): TaskHandle {
+    const handle = this.#ofCall(sent, isUncommitted);
+    return this.#isEmbedded ? refuseInside(handle, isUncommitted) : handle;
+  }
+
+  #ofCall(sent: SentCall, isUncommitted: () => boolean): TaskHandle {
+    if (!('members' in sent)) {
+      const { id, isNew, before } = sent;
+      return this.of(sent.task, { id, isNew, before, isUncommitted });
+    }
+    const members = sent.members.map(member => this.of(member.task, { ...member, isUncommitted }));
+    return createGroupHandle(sent, members, this.#deps);
+  }
+}
+
+/** The one backend of an embedded database is busy with the open transaction: a read now would wait for itself. */
+function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHandle {
+  return {
+    ...handle,
+    result: async options => {
+      if (!isUncommitted()) return await handle.result(options);
+      throw outlastError('ERR_RESULT_BEFORE_COMMIT', {
+        message: `${handle.id} is still in an open transaction, so nobody can run it yet`,
+        hint: 'Ask for the result after COMMIT.',
+        fields: { id: handle.id },
+      });
+    },
+  };
+}
+
+/** What an instance does, without the types of its tasks. */
+export interface Parts<Tx> {
+  readonly context: Context;
+  readonly origin: HandlerOrigin;
+  send(tx: Tx, given: Task | Call, input?: unknown, options?: SendOptions): Promise<TaskHandle>;
+  sendMany(tx: Tx, calls: readonly Call[]): Promise<readonly TaskHandle[]>;
+  push(task: Task, input?: unknown, options?: SendOptions): Promise<TaskHandle>;
+  admit(task: Task, input?: unknown, options?: SendOptions): Promise<Permit>;
+  find(task: Task, id: string): TaskHandle;
+  transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
+  readonly schedules: Schedules;
+  readonly idempotencyLock: Outlast<never>['idempotencyLock'];
+}
+
+/** What works in the place of an instance while it is tested; null: the instance itself. */
+export interface StandIn {
+  parts: Parts<unknown> | null;
+}
+
+/** Under a key that two copies of the package share. */
+export const STAND_IN: unique symbol = Symbol.for('outlast.stand-in') as never;

@@ -1,7 +1,7 @@
-import type { Service } from '../runtime/service.ts';
+import type { Service } from '../runtime/runtime.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import { abilitiesOf, canRun, type Abilities, type Handler } from '../worker/handler.ts';
-import { handlerMap } from '../process/handler-map.ts';
+import { handlerMap } from '../process/load-handlers.ts';
 import { movesItself } from '../process/own-relay.ts';
 import type { Context } from '../context/context.ts';
 import { CONTEXT } from './outlast.ts';

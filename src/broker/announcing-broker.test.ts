@@ -1,7 +1,7 @@
 import { expect, it } from 'vitest';
 import { RabbitBroker } from '../adapters/rabbitmq/rabbitmq-broker.ts';
 import { readBroker, type RabbitTarget } from '../config/broker-target.ts';
-import { announcing } from './announcing-broker.ts';
+import { announcing } from './destination-guard.ts';
 
 it('has every method of the broker that it wraps', () => {
   const target = readBroker({ url: 'amqp://localhost', replies: 'on' }, 'broker') as RabbitTarget;

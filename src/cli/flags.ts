@@ -1,5 +1,11 @@
 import { outlastError } from '../errors/error.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
+import { type Duration, durationMs } from '../task/duration.ts';
+import type { Command } from 'commander';
+import type { Output } from './output.ts';
+import { createLoader, loadTaskModules } from '../config/load-config.ts';
+import type { Task } from '../task/define-task.ts';
+import type { Handler } from '../worker/handler.ts';
+import type { CommandContext } from './context.ts';
 
 /** A duration as people type it: a bare number is seconds. */
 export function readDuration(text: string, flag: string): Duration {
@@ -21,4 +27,24 @@ export function readWhole(text: string, flag: string, least: number, most: numbe
 /** Flags that are valid alone and invalid together, or of which one is missing. */
 export function flagsConflict(flags: readonly string[], message: string, hint: string): Error {
   return outlastError('ERR_OPTIONS_CONFLICT', { message, hint, fields: { options: flags } });
+}
+
+/** Adds one verb to the program. `finish` sets an exit code other than 0. */
+export type AddCommand = (program: Command, output: Output, finish: (code: number) => void) => void;
+
+/** The contract of a task whose handler the configuration names. */
+export async function findContract(
+  name: string,
+  { context, loaded }: CommandContext,
+): Promise<Task | undefined> {
+  const { tasks } = context.config;
+  if (tasks.length === 0) return undefined;
+  const handlers = await loadTaskModules(
+    tasks,
+    loaded.file ?? loaded.folder,
+    createLoader(loaded.loader),
+  );
+  return handlers
+    .map(({ handler }) => (handler as Handler).task)
+    .find(known => known.name === name);
 }

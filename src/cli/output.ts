@@ -1,4 +1,4 @@
-import { printable, printableJson } from '../telemetry/printable.ts';
+import { printable, printableJson } from '../telemetry/logger.ts';
 
 /** The output of a command: data on stdout, everything else on stderr. */
 export interface Output {

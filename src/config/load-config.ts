@@ -2,18 +2,18 @@ import { dirname, join, resolve } from 'node:path';
 import { outlastError } from '../errors/error.ts';
 import type { OutlastConfig } from './config.ts';
 import { configLoadError, findConfig, readJsonConfig } from './find-config.ts';
-import { loadFailure } from './load-failure.ts';
-import { matchModules } from './match-modules.ts';
 import {
-  choiceForJson,
-  loadFirst,
-  loadHint,
-  messageOf,
   type Exports,
   type LoaderChoice,
   type LoaderKind,
   type ModuleLoader,
+  choiceForJson,
+  loadFailure,
+  loadFirst,
+  loadHint,
+  messageOf,
 } from './module-loader.ts';
+import { matchModules } from './match-modules.ts';
 
 export { createLoader } from './module-loader.ts';
 export type { LoaderChoice, LoaderKind, ModuleLoader } from './module-loader.ts';

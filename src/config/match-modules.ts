@@ -1,7 +1,6 @@
-import { existsSync, readdirSync, statSync, type Dirent } from 'node:fs';
+import { type Dirent, existsSync, readdirSync, statSync } from 'node:fs';
 import { dirname, extname, join, resolve } from 'node:path';
-import { starPattern } from '../task/glob.ts';
-import type { Wildcard } from '../task/wildcard.ts';
+import { type Wildcard, starPattern } from '../task/glob.ts';
 import { configLoadError } from './find-config.ts';
 
 const MODULE = /\.[mc]?[jt]sx?$/;

@@ -1,6 +1,6 @@
 import type { Broker } from '../broker/broker.ts';
 import type { BrokerTarget } from '../config/broker-target.ts';
-import { systemClock } from '../runtime/clock.ts';
+import { systemClock } from '../runtime/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
 /** A broker apart from the database, and what it needs to know of its process. */

@@ -1,4 +1,4 @@
-import type { OpenCeleryChords } from '../adapters/redis/celery-chords.ts';
+import type { OpenCeleryChords } from '../adapters/redis/redis-chords.ts';
 import type {
   OpenRedisLedgerOptions,
   RedisLedgerStores,
@@ -21,8 +21,13 @@ import type { BrokerTarget } from '../config/broker-target.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { dialectRow, isEmbedded, outboxOnly } from '../config/database-url.ts';
 import type { HeartbeatLink } from '../worker/lease/hedged-heartbeat.ts';
-import type { LedgerParts } from './messaging.ts';
-import { openBroker, type BrokerParts } from './open-broker.ts';
+import { type LedgerParts, ledgerParts } from './messaging.ts';
+import { type BrokerParts, openBroker } from './open-broker.ts';
+import type { ResolvedConfig } from '../config/config.ts';
+import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import type { OutboxStore } from '../outbox/outbox-store.ts';
+import type { SpareLink } from '../runtime/hedged-store.ts';
+import type { FenceRows } from '../recovery/fence-rows.ts';
 
 const POOL_SIZE = 10;
 const QUERY_TIMEOUT_MS = 35_000;
@@ -100,7 +105,7 @@ export async function openLedger({
 
 /** Where Celery counts chords; it connects when it is first asked for something. */
 export async function openCeleryChords(url: string): Promise<OpenCeleryChords> {
-  const adapter = await import('../adapters/redis/celery-chords.ts');
+  const adapter = await import('../adapters/redis/redis-chords.ts');
   return await adapter.openCeleryChords(url);
 }
 
@@ -179,4 +184,60 @@ export async function uninstallTarget(
   } finally {
     await database.close();
   }
+}
+
+type Open<S> = (() => Promise<SpareLink<S>>) | null;
+
+/** For a moment of trouble: few connections, and an answer that comes later than a lease lasts is none. */
+const SPARE = { embedded: 'existing', poolSize: 2, queryTimeoutMs: 5_000 } as const;
+
+/** A second way to an outbox. Null: an embedded database is in this process, or reached through one that is. */
+export function spareOutbox(target: OutboxTarget): Open<OutboxStore> {
+  if (isEmbedded(target)) return null;
+  return async () => {
+    const database = await openOutboxDatabase(target);
+    return { store: database.outbox, close: () => database.close() };
+  };
+}
+
+/** A second way to the keys, which are where the ledger is. */
+export function spareIdempotency(
+  config: Pick<ResolvedConfig, 'database' | 'broker' | 'ledger' | 'worker'>,
+): Open<IdempotencyStore> {
+  const { database } = config;
+  const parts = ledgerParts(config);
+  if (parts !== null)
+    return async () => {
+      const opened = await openLedger({ ...parts, generations: null, beside: null });
+      return { store: opened.idempotency, close: () => opened.close() };
+    };
+  if (isEmbedded(database)) return null;
+  return async () => {
+    const opened = await openDatabase(database, SPARE);
+    return { store: ledgerIn(opened).idempotency, close: () => opened.close() };
+  };
+}
+
+/**
+ * Every database in which effects may be kept under an idempotency key: the main one, and those of the outboxes. A key says
+ * nothing about where its effects are. One that cannot be asked is an error: nothing may be called reset while it is not.
+ */
+export function effectDatabases(
+  main: Pick<FenceRows, 'forgetKey'>,
+  outboxes: Readonly<Record<string, OutboxTarget>>,
+): Pick<FenceRows, 'forgetKey'> {
+  return {
+    forgetKey: async key => {
+      let isForgotten = await main.forgetKey(key);
+      for (const target of Object.values(outboxes)) {
+        const database = await openOutboxDatabase(target);
+        try {
+          isForgotten = (await database.fences.forgetKey(key)) || isForgotten;
+        } finally {
+          await database.close();
+        }
+      }
+      return isForgotten;
+    },
+  };
 }

@@ -4,7 +4,7 @@ import type { LedgerInDatabaseOptions, OutboxDatabase } from '../adapters/sql/di
 import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
-import { announcing, type Renew } from '../broker/announcing-broker.ts';
+import { announcing, type Renew } from '../broker/destination-guard.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
@@ -17,9 +17,9 @@ import type { OutboxReads } from '../outbox/outbox-reads.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import type { FenceRows } from '../recovery/fence-rows.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { resultsOf } from '../result/results-of.ts';
+import { resultsOf } from '../result/result-handle.ts';
 import type { ScheduleStore } from '../schedule/schedule-store.ts';
-import type { FaultPoint } from '../runtime/fault-point.ts';
+import type { FaultPoint } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { ledgerIn } from './openers.ts';
 

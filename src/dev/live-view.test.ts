@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { LiveView } from './live-view.ts';
 import type { Snapshot } from './view.ts';

@@ -1,4 +1,4 @@
-import { sleep, type Clock } from '../runtime/clock.ts';
+import { sleep, type Clock } from '../runtime/runtime.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { Snapshot } from './view.ts';

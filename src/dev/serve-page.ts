@@ -4,7 +4,7 @@ import { listen } from './listen.ts';
 import { LiveView } from './live-view.ts';
 import { readSnapshot } from './read-snapshot.ts';
 import { createRoutes, type RouteDeps } from './routes.ts';
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 
 export interface PageOptions extends Omit<RouteDeps, 'view'> {
   readonly port: number;

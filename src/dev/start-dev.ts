@@ -5,7 +5,7 @@ import { dialectRow, isEmbedded, requireLedger } from '../config/database-url.ts
 import { DATABASE_ENV } from '../config/from-env.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
-import { startService, type Service } from '../runtime/service.ts';
+import { startService, type Service } from '../runtime/runtime.ts';
 import { preflight } from '../context/check-redis.ts';
 import type { Context } from '../context/context.ts';
 import { makeRelay } from '../process/relay-service.ts';

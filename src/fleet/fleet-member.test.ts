@@ -3,7 +3,7 @@ import type { AnswerMessage, EventMessage, Fleet, RequestMessage } from '../brok
 import { outlastError } from '../errors/error.ts';
 import type { BegunTask, CancelStatus } from '../ledger/ledger.ts';
 import type { LifeState } from '../result/result-store.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import { digestOf } from '../task/digest.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';

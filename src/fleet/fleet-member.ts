@@ -1,23 +1,27 @@
 import type { Fleet, RequestMessage } from '../broker/fleet.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { readOptions } from '../task/read-options.ts';
 import type { Redact } from '../task/redact.ts';
-import { readRequest, writeReply, type ControlRequest } from '../wire/control-message.ts';
+import { type ControlRequest, readRequest, writeReply } from '../wire/control-message.ts';
 import type { RunObserver } from '../worker/run-observer.ts';
 import type { Worker } from '../worker/worker.ts';
-import { EventSender, type NodeIdentity } from './event-sender.ts';
-import { LamportClock } from './lamport-clock.ts';
+import {
+  EventSender,
+  LamportClock,
+  type NodeIdentity,
+  type TaskEvent,
+  endedEvent,
+  receivedEvent,
+  revokedEvent,
+} from './event-sender.ts';
 import { addressOf } from './match-node.ts';
-import { Panel, type ControlScope } from './panel.ts';
+import { type ControlScope, Panel } from './panel.ts';
 import { RequestBudget } from './request-budget.ts';
-import { Revocations } from './revocations.ts';
-import { RevokedStamps } from './revoked-stamps.ts';
-import { endedEvent, receivedEvent, revokedEvent, type TaskEvent } from './task-events.ts';
-import { WaitingTasks } from './waiting-tasks.ts';
+import { Revocations, RevokedStamps } from './revocations.ts';
+import { WaitingTasks } from './request-info.ts';
 import { HEARTBEAT_SECONDS, vitals } from './worker-stats.ts';
 
 export interface FleetMemberSettings {

@@ -4,19 +4,17 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { readOptions } from '../task/read-options.ts';
 import type { Redact } from '../task/redact.ts';
-import { isTruthy, type ControlRequest } from '../wire/control-message.ts';
+import { type ControlRequest, isTruthy } from '../wire/control-message.ts';
 import type { Worker } from '../worker/worker.ts';
-import type { NodeIdentity } from './event-sender.ts';
-import type { LamportClock } from './lamport-clock.ts';
-import { requestInfo, scheduledInfo } from './request-info.ts';
-import type { Revocations } from './revocations.ts';
+import type { LamportClock, NodeIdentity } from './event-sender.ts';
+import { type WaitingTasks, requestInfo, scheduledInfo } from './request-info.ts';
 import {
+  type Revocations,
+  type RevokedStamps,
   matchingStamps,
   pythonRepr,
   readStampedHeaders,
-  type RevokedStamps,
-} from './revoked-stamps.ts';
-import type { WaitingTasks } from './waiting-tasks.ts';
+} from './revocations.ts';
 import { brokerInfo, queueInfo, reportText, resourceUsage } from './worker-stats.ts';
 
 /** The part of a worker that requests can read and control. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 import { RequestBudget } from './request-budget.ts';
 
 function setup(): { readonly budget: RequestBudget; readonly pass: (ms: number) => void } {

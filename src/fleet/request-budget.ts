@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 
 /** Requests per second, as a rate and as a burst: far more than tools send, and little work for a worker. */
 const PER_SECOND = 50;

@@ -2,7 +2,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { itemsOf } from '../task/json-slices.ts';
 import { decodeJson, toText } from '../task/json.ts';
 import type { Redact } from '../task/redact.ts';
-import { describeCall, shorten, type CallDescription } from '../wire/describe-call.ts';
+import { describeCall, shorten, type CallDescription } from '../wire/encode-message.ts';
 import { readOptions } from '../task/read-options.ts';
 
 const HIDDEN: CallDescription = { args: '"[hidden]"', kwargs: '"[hidden]"' };

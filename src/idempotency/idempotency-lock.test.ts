@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryIdempotencyStore } from '../testing/memory/memory-idempotency-store.ts';
 import { outlastError } from '../errors/error.ts';
-import { systemRandom } from '../runtime/random.ts';
+import { systemRandom } from '../runtime/runtime.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { VirtualTime } from '../testing/virtual-time.ts';
 import { runLocked, type LockRequest } from './idempotency-lock.ts';

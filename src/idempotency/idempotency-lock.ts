@@ -1,7 +1,6 @@
 import { isUnavailable, outlastError } from '../errors/error.ts';
-import { sleep } from '../runtime/clock.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 import type { HedgeTimes } from '../runtime/hedged-store.ts';
-import type { Runtime } from '../runtime/runtime.ts';
 import { lockKey } from '../task/call-key.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import type { IdempotencyStore, KeyRun } from './idempotency-store.ts';

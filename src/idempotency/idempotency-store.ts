@@ -1,3 +1,6 @@
+import type { LedgerReads } from '../ledger/ledger-reads.ts';
+import type { Ledger } from '../ledger/ledger.ts';
+
 /**
  * Which task holds an idempotency key, and with what outcome. It lives in the ledger's store. Every method is one atomic
  * step, is given durations and never times (only the store's clock counts), and may be repeated after a lost reply.
@@ -119,3 +122,44 @@ export interface KeyRecord extends KeyHolder, KeyRun {
 
 /** Tasks that are remembered for one key. All others ask again by themselves, at their slowest. */
 export const MOST_WAITERS = 200;
+
+/** A queue created a moment ago may still be missing from a search for a task in all queues. */
+const SURELY_KNOWN_MS = 10_000;
+
+/**
+ * Whether the holder of a key can still run. A holder that the ledger does not know has ended and was forgotten, unless it
+ * took the key just now.
+ */
+export async function isAlive(
+  { taskId, heldMs }: KeyHolder,
+  reads: Pick<LedgerReads, 'inspect'>,
+): Promise<boolean> {
+  const found = await reads.inspect(taskId);
+  if (found === null) return heldMs < SURELY_KNOWN_MS;
+  return found.state === 'waiting' || found.state === 'running';
+}
+
+export interface OrphanDeps {
+  readonly store: Pick<IdempotencyStore, 'review' | 'free'>;
+  readonly reads: Pick<LedgerReads, 'inspect'>;
+  readonly ledger: Pick<Ledger, 'wake'>;
+}
+
+/** A task may hold its key for long; reviewing it more often would only cost. */
+const REVIEW_AFTER_MS = 3_600_000;
+
+/**
+ * Frees keys whose holder was ended by a reaper or an operator, which do not know of its key. A task that asks for such a
+ * key takes it over anyway; this is for keys that no task asks for again. Returns how many were reviewed.
+ */
+export async function freeOrphans(deps: OrphanDeps, limit: number): Promise<number> {
+  const { store, reads, ledger } = deps;
+  const held = await store.review(REVIEW_AFTER_MS, limit);
+  for (const { key, ...holder } of held) {
+    if (await isAlive(holder, reads)) continue;
+    const { taskId, epoch, run } = holder;
+    const { waiters } = await store.free({ key, taskId, epoch, run });
+    await ledger.wake(waiters);
+  }
+  return held.length;
+}

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { DestinationGuard } from '../broker/destination-guard.ts';
-import { systemClock } from '../runtime/clock.ts';
+import { systemClock } from '../runtime/runtime.ts';
 import { digestOf } from '../task/digest.ts';
 import { toBytes } from '../task/json.ts';
 import { NO_KEYS } from '../task/keyring.ts';

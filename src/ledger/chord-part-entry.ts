@@ -2,7 +2,7 @@ import type { ChordPosition } from '../task/chord-link.ts';
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
 import { readSignature } from '../task/signature.ts';
-import { countedGroup } from './counted-group.ts';
+import { countedGroup } from './open-chord.ts';
 import { textIn } from './expand-signature.ts';
 import type { ChordPart, ChordPartEntry, ErrorRecord, FollowUp, Parent } from './ledger.ts';
 

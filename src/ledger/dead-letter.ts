@@ -1,5 +1,9 @@
 import type { LifeState } from '../result/result-store.ts';
-import type { Where } from '../telemetry/events.ts';
+import type { EventSink, Where } from '../telemetry/events.ts';
+import { hash } from 'node:crypto';
+import { digestOf, sized } from '../task/digest.ts';
+import type { Envelope } from '../task/envelope.ts';
+import type { BuryItem } from './ledger.ts';
 
 /** The cursor is `next` of the page before; null starts at the beginning. */
 export interface PageRequest {
@@ -96,3 +100,58 @@ export function compareLetters(a: LetterPosition, b: LetterPosition): number {
 
 /** Stores write instants with three or six digits: `…00.500Z` and `…00.500000Z` are equal. */
 const digitsOf = ({ deadAt }: LetterPosition): string => deadAt.replace('Z', '').padEnd(26, '0');
+
+/**
+ * Dead letters of messages that must not keep their own id: refused ones, which would take it from the task it belongs to,
+ * and those with the id of another task. Such a letter's id is the original one plus a hash over the rest; the digest still
+ * covers the original id, so the message can be restored.
+ */
+const BESIDE = /^(.+)#([0-9a-f]{16}|[0-9a-f]{32})$/s;
+const HASH_CHARS = 32;
+
+/** The same message has one letter, however often it comes. */
+export function letterIdOf({ id, queue, digest, options }: Envelope): string {
+  const rest = Buffer.from(options).toString('latin1');
+  return `${id}#${hash('sha256', sized(queue) + sized(digest) + rest).slice(0, HASH_CHARS)}`;
+}
+
+export function letterBeside(envelope: Envelope, reason: string, message: string): BuryItem {
+  return {
+    kind: 'message',
+    envelope: { ...envelope, id: letterIdOf(envelope) },
+    reason,
+    error: { type: reason, message, traceback: '' },
+  };
+}
+
+export interface LetterBeside {
+  /** The original message. */
+  readonly message: Envelope;
+  /** The ledger itself made the letter, and would give another copy of the message the same id. */
+  readonly isOfLedger: boolean;
+}
+
+/** The message inside a revived letter; null: it is any other task. Cheap, because every run is checked. */
+export function readLetterBeside(envelope: Envelope): LetterBeside | null {
+  if (!envelope.id.includes('#')) return null;
+  const [, id, hex] = BESIDE.exec(envelope.id) ?? [];
+  if (id === undefined || hex === undefined) return null;
+  const message = { ...envelope, id };
+  if (digestOf(message) !== envelope.digest) return null;
+  return { message, isOfLedger: hex.length < HASH_CHARS };
+}
+
+/** The message that a letter was made of, for brokers, which know no id of a letter. Any other task as it is. */
+export const asItCame = (envelope: Envelope): Envelope =>
+  readLetterBeside(envelope)?.message ?? envelope;
+
+/** Emits that messages which never became a run are dead letters now. Runs are reported by their worker. */
+export function reportBuried(items: readonly BuryItem[], emit: EventSink): void {
+  for (const item of items) {
+    if (item.kind !== 'message') continue;
+    const { id, name, queue } = item.envelope;
+    const { type, message } = item.error;
+    const error = { type, message };
+    emit('task:dead-lettered', { id, name, queue, where: 'worker', reason: item.reason, error });
+  }
+}

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
 import { toBytes } from '../task/json.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { ownManner } from './follow-up-queues.ts';
+import { ownManner } from './destinations.ts';
 
 const NOTHING = { callbacks: null, errbacks: null, chain: null, chord: null };
 const messageWith = (embed: object): Envelope => ({

@@ -8,7 +8,7 @@ import { readOptions } from '../task/read-options.ts';
 import { makeRedact, redactEmbed } from '../task/redact.ts';
 import { afterDone, afterEnded, checkFollowUps, chordBody, type FollowDeps } from './follow-up.ts';
 import { DestinationGuard } from '../broker/destination-guard.ts';
-import { systemClock } from '../runtime/clock.ts';
+import { systemClock } from '../runtime/runtime.ts';
 import { sendEntries } from './carry-out.ts';
 import type { AfterEntry, ChordPartEntry, FollowUp } from './ledger.ts';
 

@@ -1,30 +1,29 @@
 import { derivedId, digestOf } from '../task/digest.ts';
-import { earliest, type Envelope, type EnvelopeOptions } from '../task/envelope.ts';
+import { type Envelope, type EnvelopeOptions, earliest } from '../task/envelope.ts';
 import { chordLetterId, readChordLink } from '../task/chord-link.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
-import { NO_KEYS, type Keyring } from '../task/keyring.ts';
+import { type Keyring, NO_KEYS } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
-import { redactEmbed, type Redact } from '../task/redact.ts';
+import { type Redact, redactEmbed } from '../task/redact.ts';
 import { membersOf } from '../task/json-slices.ts';
 import { readOptions } from '../task/read-options.ts';
 import {
   EMBED,
+  type Signature,
   encodeEmbed,
   hasFollowUps,
   readEmbed,
   readSignature,
-  type Signature,
 } from '../task/signature.ts';
 import { inheritedOf } from '../task/travelling-options.ts';
-import { OWN_HEADERS } from '../wire/header-names.ts';
-import { handOnHeaders } from '../wire/user-headers.ts';
-import { replyOf, wantsReply, type Told } from '../wire/reply.ts';
-import { childrenAfter } from './child-results.ts';
-import { countedPosition } from './counted-group.ts';
+import { OWN_HEADERS, handOnHeaders } from '../wire/headers.ts';
+import { type Told, replyOf, wantsReply } from '../wire/reply.ts';
+import { childrenAfter } from './follow-up-log.ts';
+import { countedPosition } from './open-chord.ts';
 import { linkedPart, partEntry } from './chord-part-entry.ts';
-import { neverSent, repliesOf, type NeverSent } from './never-sent.ts';
+import { type NeverSent, neverSent, repliesOf } from './never-sent.ts';
 import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
-import { expandSignature, textIn, type Sending, type SendContext } from './expand-signature.ts';
+import { type SendContext, type Sending, expandSignature, textIn } from './expand-signature.ts';
 import type {
   ChordAnswer,
   ChordPartEntry,
@@ -34,13 +33,13 @@ import type {
   Parent,
 } from './ledger.ts';
 import {
+  type Routing,
   addressOf,
   jsonHeadersIn,
   momentOf,
   readHeaders,
   stampsIn,
   timesOf,
-  type Routing,
 } from './signature-options.ts';
 
 export interface FollowDeps extends Routing {

@@ -1,4 +1,5 @@
-import type { AfterEntry } from './follow-up-log.ts';
+import type { AfterEntry, ErrorRecord } from './follow-up-log.ts';
+import { decodeJson } from '../task/json.ts';
 
 /** The fields of each kind of entry that other code relies on. */
 const FIELDS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -45,5 +46,17 @@ function check(kind: string, value: object): void {
   for (const [field, type] of Object.entries(FIELDS[kind] ?? {})) {
     const found: unknown = (value as Record<string, unknown>)[field];
     if (typeof found !== type) throw new TypeError(`${field} is no ${type}`);
+  }
+}
+
+/** For people to read. Text that is no error record, because another program wrote it, is shown unchanged. */
+export function readErrorRecord(text: string): ErrorRecord {
+  const shown = { type: 'unknown', message: text.slice(0, 1_000), traceback: '' };
+  try {
+    const value = decodeJson(text);
+    const isError = typeof value === 'object' && value !== null && 'message' in value;
+    return isError ? (value as ErrorRecord) : shown;
+  } catch {
+    return shown;
   }
 }

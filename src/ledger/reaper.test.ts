@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import type { Ledger } from './ledger.ts';

@@ -2,7 +2,7 @@ import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { membersOf } from '../task/json-slices.ts';
 import { decodePython } from '../task/json.ts';
 import { safeKey } from '../task/names.ts';
-import { OWN_HEADERS } from '../wire/header-names.ts';
+import { OWN_HEADERS } from '../wire/headers.ts';
 import { parseInstant } from '../wire/iso-time.ts';
 import { pick } from '../wire/stamps.ts';
 import { textIn, type Sending } from './expand-signature.ts';

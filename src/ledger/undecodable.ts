@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import type { Redact } from '../task/redact.ts';
-import { HIDDEN_COPIES } from '../task/with-copies.ts';
+import { HIDDEN_COPIES } from '../task/digest.ts';
 import type { UndecodableMessage } from '../wire/message.ts';
 import type { BuryItem } from './ledger.ts';
 

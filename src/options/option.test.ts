@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { readValue } from '../config/resolve-section.ts';
-import { statementOf, termsOf } from '../task/signed-statement.ts';
+import { statementOf, termsOf } from '../task/keyring.ts';
 import { addTravelling, inheritedOf, listedOf, TRAVELLING } from '../task/travelling-options.ts';
 import { BROKER_TABLE } from './broker-table.ts';
 import { HANDLER_TABLE } from './handler-table.ts';

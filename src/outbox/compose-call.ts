@@ -3,12 +3,11 @@ import type { ChordNote } from '../task/chord-link.ts';
 import { derivedId } from '../task/digest.ts';
 import { rawCall } from '../task/input.ts';
 import { itemsOf } from '../task/json-slices.ts';
-import { soon, soonAll, type Soon } from '../task/soon.ts';
-import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
-import { chainIds, type Following } from './compose-embed.ts';
-import { draftChain, groupTasks, isGroupDraft, unfit, type ChainDraft } from './compose-group.ts';
+import { type Soon, soon, soonAll } from '../task/names.ts';
+import { ALONE, type ComposeDeps, type Following, chainIds, composeTask } from './compose.ts';
+import { type ChainDraft, draftChain, groupTasks, isGroupDraft, unfit } from './compose-group.ts';
 import { conflict } from './compose-options.ts';
-import { draftStep, notATask, type StepDraft } from './compose-step.ts';
+import { type StepDraft, draftStep, notATask } from './compose-step.ts';
 import type { NewTask } from './outbox-writer.ts';
 
 /** The result of writing one row. */

@@ -6,7 +6,7 @@ import type { CeleryOptions, SendOptions, Task } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
-import { checkUserHeaders } from '../wire/user-headers.ts';
+import { checkUserHeaders } from '../wire/headers.ts';
 
 const SEND_OPTIONS: readonly string[] = Object.keys(SEND_TABLE);
 

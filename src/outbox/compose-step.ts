@@ -10,7 +10,7 @@ import { encodeJson } from '../task/json.ts';
 import { membersOf, objectOf } from '../task/json-slices.ts';
 import { safeName } from '../task/names.ts';
 import { encodeSignature } from '../task/signature.ts';
-import { OWN_HEADERS } from '../wire/header-names.ts';
+import { OWN_HEADERS } from '../wire/headers.ts';
 import { formatInstant } from '../wire/iso-time.ts';
 import {
   bornExpired,

@@ -1,29 +1,26 @@
-import { admissionRequestOf, type Admission } from '../admission/admission.ts';
+import { type Admission, admissionRequestOf } from '../admission/admission.ts';
 import type { LimitBook } from '../admission/limits.ts';
-import { HeldPermit, HOLD_MS } from '../admission/permit.ts';
+import { HOLD_MS, HeldPermit } from '../admission/permit.ts';
 import type { Broker, PublishOutcome } from '../broker/broker.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
-import type { Clock } from '../runtime/clock.ts';
-import { uuidv7 } from '../runtime/random.ts';
-import type { Random } from '../runtime/random.ts';
+import { type Clock, type Random, uuidv7 } from '../runtime/runtime.ts';
 import type { Call, Permit, TaskCall } from '../task/define-task.ts';
-import { ownManner } from '../ledger/follow-up-queues.ts';
+import { ownManner } from '../ledger/destinations.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { starPattern } from '../task/glob.ts';
+import { type Wildcard, starPattern } from '../task/glob.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
-import { soonAll } from '../task/soon.ts';
-import type { Wildcard } from '../task/wildcard.ts';
+import { soonAll } from '../task/names.ts';
 import type { Logger } from '../telemetry/logger.ts';
-import { ALONE, composeTask, type ComposeDeps } from './compose.ts';
-import { composeCall, type Composed, type SentCall, type SentRow } from './compose-call.ts';
-import { envelopeOf, type NewTask, type OutboxWriter, type WriteAnswer } from './outbox-writer.ts';
-import type { SameDatabase } from './same-database.ts';
+import { ALONE, type ComposeDeps, composeTask } from './compose.ts';
+import { type Composed, type SentCall, type SentRow, composeCall } from './compose-call.ts';
+import { type NewTask, type OutboxWriter, type WriteAnswer, envelopeOf } from './outbox-writer.ts';
+import type { SameDatabase } from './inside-transaction.ts';
 import {
-  failedTransaction,
-  notInTransaction,
   type TransactionAdapter,
   type TransactionStatus,
+  failedTransaction,
+  notInTransaction,
 } from './transaction-adapter.ts';
 
 /** How long a push waits for the broker. */

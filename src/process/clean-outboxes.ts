@@ -2,9 +2,8 @@ import type { ResolvedConfig } from '../config/config.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { Housekeeper } from '../recovery/housekeeper.ts';
 import type { KeptFences } from '../recovery/keep-fences.ts';
-import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
-import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type ReceiptSources, Receipts } from '../relay/receipts.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 import { openOutboxDatabase } from '../context/openers.ts';
 
 const EVERY_MS = 60_000;

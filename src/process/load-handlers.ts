@@ -1,6 +1,7 @@
 import { pathToFileURL } from 'node:url';
-import { createLoader, loadTaskModules, type LoaderChoice } from '../config/load-config.ts';
-import { isHandler, type Handler } from '../worker/handler.ts';
+import { type LoaderChoice, createLoader, loadTaskModules } from '../config/load-config.ts';
+import { type Handler, isHandler } from '../worker/handler.ts';
+import { outlastError } from '../errors/error.ts';
 
 /** Where to find handlers. */
 export interface HandlerSource {
@@ -28,4 +29,40 @@ export async function loadHandlers(source: HandlerSource): Promise<readonly Foun
     for (const handler of Object.values(exports).filter(isHandler)) found.push({ handler, file });
   }
   return found;
+}
+
+/** `fileOf` returns the file of a handler, where that is known. */
+export function handlerMap(
+  handlers: readonly Handler[],
+  fileOf?: (handler: Handler) => string,
+): ReadonlyMap<string, Handler> {
+  const map = new Map<string, Handler>();
+  for (const handler of handlers) {
+    const { name } = handler.task;
+    const other = map.get(name);
+    if (other !== undefined && other !== handler) {
+      const files = fileOf === undefined ? '' : `, in ${fileOf(other)} and in ${fileOf(handler)}`;
+      throw outlastError('ERR_TASK_DUPLICATE', {
+        message: `${name} has two handlers${files}`,
+        hint: 'Remove one of them; a task has one handler per worker.',
+        fields: { task: name },
+      });
+    }
+    map.set(name, handler);
+  }
+  return map;
+}
+
+/** A worker without handlers would set every task aside and run nothing: that is a mistake. */
+export function requireHandlers(
+  handlers: ReadonlyMap<string, Handler>,
+  patterns: readonly string[],
+): void {
+  if (handlers.size > 0) return;
+  const where = patterns.length === 0 ? '' : `: ${patterns.join(', ')} export none`;
+  throw outlastError('ERR_NO_HANDLERS', {
+    message: `this worker has no handler${where}`,
+    hint: 'Export what `defineHandler` returns from those modules, or give `startWorker` the handlers in `tasks`.',
+    fields: { tasks: patterns },
+  });
 }

@@ -3,7 +3,7 @@ import { LimitBook } from '../admission/limits.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Context } from '../context/context.ts';
 import { Relay } from '../relay/relay.ts';
-import { sleep } from '../runtime/clock.ts';
+import { sleep } from '../runtime/runtime.ts';
 
 /** After an error that is no outage: the worker goes on, and so must the moving of rows. */
 const AGAIN_MS = 5_000;

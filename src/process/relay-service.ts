@@ -3,7 +3,7 @@ import { LimitBook } from '../admission/limits.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { relayPreflight } from '../context/check-redis.ts';
 import type { Context } from '../context/context.ts';
-import { spareOutbox } from '../context/spare-links.ts';
+import { spareOutbox } from '../context/openers.ts';
 import type { Stores } from '../context/stores.ts';
 import type { ReceiptSources } from '../relay/receipts.ts';
 import { Relay } from '../relay/relay.ts';

@@ -3,16 +3,16 @@ import { chordQueueOf } from '../context/messaging.ts';
 import type { Stores } from '../context/stores.ts';
 import type { OutboxStore } from '../outbox/outbox-store.ts';
 import { CHORD_PARTS_AT_ONCE, ChordParts } from '../recovery/chord-parts.ts';
-import { cleanCheckpoints } from '../recovery/clean-checkpoints.ts';
+import { cleanCheckpoints } from '../recovery/housekeeper.ts';
 import { Resurrector, type ResurrectorSettings } from '../recovery/resurrector.ts';
 import { Receipts, type ReceiptSources } from '../relay/receipts.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 import { cleanOutboxes } from './clean-outboxes.ts';
-import { destinationsOf } from './destinations-of.ts';
+import { destinationsOf } from './join-fleet.ts';
 import { withMetrics } from './measure.ts';
 import { besideScheduler } from './scheduler-service.ts';
 import { receiptSources } from './relay-service.ts';
-import { PushWindows } from '../worker/flow/push-windows.ts';
+import { PushWindows } from '../worker/flow/queue-windows.ts';
 
 /** A resurrector that also cleans up outboxes in separate databases. */
 export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {

@@ -1,7 +1,7 @@
 import { LimitBook } from '../admission/limits.ts';
 import type { Context } from '../context/context.ts';
 import type { Stores } from '../context/stores.ts';
-import { sleep } from '../runtime/clock.ts';
+import { sleep } from '../runtime/runtime.ts';
 import type { Declarer } from '../schedule/declarer.ts';
 import type { Scheduler } from '../schedule/scheduler.ts';
 import type { ScheduleOperations } from '../schedule/schedules.ts';

@@ -1,4 +1,4 @@
-import { systemClock } from '../runtime/clock.ts';
+import { systemClock } from '../runtime/runtime.ts';
 
 const ECHO_MS = 500;
 

@@ -3,11 +3,10 @@ import { fileURLToPath } from 'node:url';
 import type { ChildMetrics } from '../metrics/children.ts';
 import { decodeError } from '../errors/wire-error.ts';
 import type { Context } from '../context/context.ts';
-import { Supervisor, type Child } from '../worker/supervisor.ts';
-import { ownPart } from './own-part.ts';
+import { type Child, Supervisor } from '../worker/supervisor.ts';
+import { type FromChild, SPEC_ENV, type ToChild, type WorkerSpec, ownPart } from './worker-spec.ts';
 import { resurrectorSettings } from './resurrector-service.ts';
 import type { Pulses } from './health/worker-health.ts';
-import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 export interface SuperviseOptions {
   /** How many children. @default from the configuration */

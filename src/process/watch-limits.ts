@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 
 const LOOK_MS = 500;
 const MEBIBYTE = 1_048_576;

@@ -1,20 +1,19 @@
 import { encodeError } from '../errors/wire-error.ts';
-import { takeKeys } from '../config/signing-env.ts';
+import { takeKeys } from '../config/signing.ts';
 import { loadConfig } from '../config/load-config.ts';
-import { openContext, type Context } from '../context/context.ts';
-import { sleep, systemClock } from '../runtime/clock.ts';
+import { type Context, openContext } from '../context/context.ts';
+import { sleep, systemClock } from '../runtime/runtime.ts';
 import { stderrLogger } from '../telemetry/logger.ts';
 import type { Handler } from '../worker/handler.ts';
-import { handlerMap, requireHandlers } from './handler-map.ts';
-import { loadHandlers, type HandlerSource } from './load-handlers.ts';
+import { type HandlerSource, handlerMap, loadHandlers, requireHandlers } from './load-handlers.ts';
 import { isIsolated, openIsolates } from './isolate/isolates.ts';
 import { HeartbeatClient } from './heartbeat/heartbeat-client.ts';
 import { workerGauges } from '../metrics/gauges.ts';
 import { withMetrics } from './measure.ts';
 import { watchLimits } from './watch-limits.ts';
 import { makeWorker } from './worker-service.ts';
-import { healthOfWorker, PULSE_MS } from './health/worker-health.ts';
-import { SPEC_ENV, type FromChild, type ToChild, type WorkerSpec } from './worker-spec.ts';
+import { PULSE_MS, healthOfWorker } from './health/worker-health.ts';
+import { type FromChild, SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
 /** The entry of a worker process. It lives as long as its supervisor: when the channel closes it drains and exits. */
 const CLOSE_GRACE_MS = 2_000;

@@ -10,13 +10,12 @@ import type { Runtime } from '../runtime/runtime.ts';
 import { withBuiltins } from '../worker/celery-tasks.ts';
 import type { Handler } from '../worker/handler.ts';
 import type { IsolatePool } from '../worker/isolate/isolate-pool.ts';
-import { LoopHeartbeat, type Heartbeat } from '../worker/lease/heartbeat.ts';
+import { type Heartbeat, LoopHeartbeat } from '../worker/lease/heartbeat.ts';
 import { Gate } from '../worker/run/admit.ts';
 import { Worker } from '../worker/worker.ts';
 import type { WorkerDeps, WorkerSettings, WorkerStatus } from '../worker/worker-deps.ts';
-import { destinationsOf } from './destinations-of.ts';
+import { destinationsOf, joinFleet } from './join-fleet.ts';
 import { HeartbeatClient } from './heartbeat/heartbeat-client.ts';
-import { joinFleet } from './join-fleet.ts';
 
 export interface WorkerParts {
   readonly handlers: ReadonlyMap<string, Handler>;

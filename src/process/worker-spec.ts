@@ -4,6 +4,10 @@ import type { WorkerOptions } from '../config/worker-options.ts';
 import type { Snapshot } from '../metrics/registry.ts';
 import type { Health } from './health/health-server.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
+import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { outlastError } from '../errors/error.ts';
+import { ISOLATE_ENV } from './isolate/isolate-spec.ts';
 
 /** The parameters of a child from its supervisor, sent as JSON in an environment variable. */
 export interface WorkerSpec {
@@ -42,3 +46,37 @@ export type FromChild =
   | { readonly kind: 'worn'; readonly why: string }
   | { readonly kind: 'pulse'; readonly health: Health; readonly metrics?: Snapshot }
   | { readonly kind: 'unloadable'; readonly error: WireError };
+
+/**
+ * A file of this package that threads and processes are started from. A bundler takes the code that names it and leaves the file
+ * behind: without this check a worker would start a thread that cannot load, again and again, without reporting why.
+ */
+export function ownPart(locate: () => URL): URL {
+  const url = located(locate);
+  if (url !== null && existsSync(url)) return url;
+  const file = url === null ? 'a part of Outlast' : fileURLToPath(url);
+  throw outlastError('ERR_PARTS_MISSING', {
+    message: `${file} is missing: Outlast starts threads and processes from files of its package`,
+    hint: 'Do not bundle it: mark `outlast` as external (esbuild: --external:outlast --external:outlast/*) and install it beside the bundle.',
+    fields: { file },
+  });
+}
+
+/** A bundle in CommonJS has no URL of its own, and so none of its parts. */
+function located(locate: () => URL): URL | null {
+  try {
+    return locate();
+  } catch {
+    return null;
+  }
+}
+
+/** The version of this package. */
+export function packageVersion(): string {
+  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8');
+  return (JSON.parse(text) as { readonly version: string }).version;
+}
+
+/** Whether this is a worker process, or a process or thread for its handlers. */
+export const isStartedByWorker = (): boolean =>
+  SPEC_ENV in process.env || ISOLATE_ENV in process.env;

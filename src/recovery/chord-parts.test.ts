@@ -2,11 +2,14 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { MemoryBroker } from '../testing/memory/memory-broker.ts';
 import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
-import { systemClock, type Clock } from '../runtime/clock.ts';
-import { noFaults } from '../runtime/fault-point.ts';
-import { systemRandom } from '../runtime/random.ts';
-import { startService } from '../runtime/service.ts';
-import { chordLinks, type ChordPosition } from '../task/chord-link.ts';
+import {
+  type Clock,
+  noFaults,
+  startService,
+  systemClock,
+  systemRandom,
+} from '../runtime/runtime.ts';
+import { type ChordPosition, chordLinks } from '../task/chord-link.ts';
 import { digestOf } from '../task/digest.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes, toText } from '../task/json.ts';
@@ -16,7 +19,7 @@ import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { unique } from '../../test/conformance/envelopes.ts';
 import { until } from '../../test/support/database.ts';
-import { letterIdOf } from '../ledger/letter-beside.ts';
+import { letterIdOf } from '../ledger/dead-letter.ts';
 import { ChordParts } from './chord-parts.ts';
 
 const QUEUE = 'chords';

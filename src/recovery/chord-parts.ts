@@ -1,19 +1,18 @@
 import type { Broker, Delivery } from '../broker/broker.ts';
 import { DestinationGuard } from '../broker/destination-guard.ts';
-import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
-import { routing, type Destinations } from '../ledger/destinations.ts';
+import { type Undone, sendEntries, unsentLetter } from '../ledger/carry-out.ts';
+import { type Destinations, routing } from '../ledger/destinations.ts';
 import { linkedPart } from '../ledger/chord-part-entry.ts';
-import { checkPart, type FollowDeps } from '../ledger/follow-up.ts';
+import { type FollowDeps, checkPart } from '../ledger/follow-up.ts';
 import type { AfterEntry, BuryItem, ChordPartEntry, Ledger } from '../ledger/ledger.ts';
-import { letterBeside } from '../ledger/letter-beside.ts';
+import { letterBeside } from '../ledger/dead-letter.ts';
 import { undecodable } from '../ledger/undecodable.ts';
-import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { readReportedPart, refusalOfPart } from '../task/chord-link.ts';
-import { NO_KEYS, type Keyring } from '../task/keyring.ts';
+import { type Keyring, NO_KEYS } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
-import { withCopies } from '../task/with-copies.ts';
+import { withCopies } from '../task/digest.ts';
 
 export interface ChordPartsDeps {
   readonly broker: Pick<

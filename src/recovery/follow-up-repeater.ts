@@ -3,7 +3,7 @@ import type { Broker } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import { sendEntries, unsentLetter, type Undone } from '../ledger/carry-out.ts';
 import { routing, type Destinations } from '../ledger/destinations.ts';
-import { reportBuried } from '../ledger/report-buried.ts';
+import { reportBuried } from '../ledger/dead-letter.ts';
 import type { UnreadableEntry } from '../ledger/follow-up-log.ts';
 import type {
   AfterEntry,

@@ -4,14 +4,12 @@ import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
 import { outlastError } from '../errors/error.ts';
 import type { PurgeRequest } from '../outbox/outbox-store.ts';
-import type { Runtime } from '../runtime/runtime.ts';
-import { noFaults } from '../runtime/fault-point.ts';
-import { systemRandom } from '../runtime/random.ts';
+import { type Runtime, noFaults, systemRandom } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { makeEnvelopes } from '../../test/conformance/envelopes.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import { Housekeeper, type DeadLetterAge, type KeptOutbox } from './housekeeper.ts';
+import { type DeadLetterAge, Housekeeper, type KeptOutbox } from './housekeeper.ts';
 
 const MONTH: DeadLetterAge = {
   olderThanDeadMs: 2_592_000_000,

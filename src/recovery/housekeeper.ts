@@ -1,11 +1,12 @@
 import { isUnavailable } from '../errors/error.ts';
-import { freeOrphans } from '../idempotency/free-orphans.ts';
-import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import { type IdempotencyStore, freeOrphans } from '../idempotency/idempotency-store.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { OutboxStore, PurgeReply, PurgeRequest } from '../outbox/outbox-store.ts';
-import { keepFences, type KeptFences } from './keep-fences.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type KeptFences, keepFences } from './keep-fences.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
+import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
+import { sweepCheckpoints } from './sweep-checkpoints.ts';
 
 /** Which dead letters are deleted automatically. */
 export type DeadLetterAge = Pick<
@@ -135,4 +136,28 @@ async function inBatches(runBatch: () => Promise<number>): Promise<boolean> {
     if ((await runBatch()) < BATCH) return true;
   }
   return false;
+}
+
+const EVERY_MS = 600_000;
+
+export interface CleanCheckpointsParts {
+  readonly store: CheckpointStore;
+  readonly reads: Pick<LedgerReads, 'inspect'>;
+  readonly runtime: Runtime;
+}
+
+/** Deletes large checkpoints that no task needs any more, beside the resurrector. */
+export async function cleanCheckpoints(
+  { store, reads, runtime }: CleanCheckpointsParts,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      const count = await sweepCheckpoints(store, reads);
+      if (count > 0) runtime.log.info({ count }, 'checkpoints of tasks that are over are deleted');
+    } catch (error) {
+      runtime.log.warn({ error }, 'old checkpoints cannot be deleted now');
+    }
+    await sleep(runtime.clock, EVERY_MS, signal);
+  }
 }

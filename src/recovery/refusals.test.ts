@@ -2,13 +2,12 @@ import { describe, expect, it } from 'vitest';
 import { MemoryBroker } from '../testing/memory/memory-broker.ts';
 import { MemoryLedger } from '../testing/memory/memory-ledger.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
-import { noFaults } from '../runtime/fault-point.ts';
-import { systemRandom } from '../runtime/random.ts';
+import { noFaults, systemRandom } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { readOptions } from '../task/read-options.ts';
 import { silentLogger } from '../telemetry/logger.ts';
-import { makeEnvelope, makeEnvelopes, MINUTE } from '../../test/conformance/envelopes.ts';
+import { MINUTE, makeEnvelope, makeEnvelopes } from '../../test/conformance/envelopes.ts';
 import { Refusals } from './refusals.ts';
 
 /** A task that one worker has refused, as a resurrector sees it. */

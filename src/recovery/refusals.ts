@@ -4,7 +4,7 @@ import type { Runtime } from '../runtime/runtime.ts';
 import type { Envelope, Refused } from '../task/envelope.ts';
 import { encodeJson, toBytes } from '../task/json.ts';
 import { readOptions } from '../task/read-options.ts';
-import { MOST_REFUSERS } from '../wire/refused-header.ts';
+import { MOST_REFUSERS } from '../wire/headers.ts';
 
 export interface RefusalsDeps {
   readonly ledger: Pick<Ledger, 'refusals'>;

@@ -10,15 +10,14 @@ import type {
   WorkflowLedger,
 } from '../ledger/ledger.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { sleep } from '../runtime/clock.ts';
-import { RetryPace } from '../runtime/retry-pace.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
+import { RetryPace } from '../runtime/backoff.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import { FollowUpRepeater } from './follow-up-repeater.ts';
 import type { KeptFences } from './keep-fences.ts';
-import { Housekeeper, type DeadLetterAge, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
+import { type DeadLetterAge, Housekeeper, type KeptKeys, type KeptOutbox } from './housekeeper.ts';
 import { Refusals } from './refusals.ts';
 import { ReservationSweeper } from './reservation-sweeper.ts';
 

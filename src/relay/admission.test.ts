@@ -6,7 +6,7 @@ import { Admission } from '../admission/admission.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { toBytes } from '../task/json.ts';
 import { Events, type EventMap } from '../telemetry/events.ts';

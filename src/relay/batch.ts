@@ -1,15 +1,13 @@
 import { inContextOf } from '../telemetry/ambient.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import type { DestinationGuard } from '../broker/destination-guard.ts';
-import { ownManner } from '../ledger/follow-up-queues.ts';
+import { ownManner } from '../ledger/destinations.ts';
 import type { OutboxRow } from '../outbox/outbox-store.ts';
-import { admitRows, type AdmittedRows } from './admit-rows.ts';
-import type { Breaker } from './breaker.ts';
-import type { RelayLease } from './lease.ts';
-import type { RelayDeps } from './relay-deps.ts';
+import { type AdmittedRows, type RelayDeps, admitRows } from './relay-deps.ts';
+import type { Breaker, Window } from './breaker.ts';
+import type { RelayLease } from './claims.ts';
 import { Settling } from './settling.ts';
-import { roundMs } from '../telemetry/round-ms.ts';
-import type { Window } from './window.ts';
+import { roundMs } from '../telemetry/logger.ts';
 
 /** What the batches of one relay share. */
 export interface BatchShared {

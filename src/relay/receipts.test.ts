@@ -4,7 +4,7 @@ import type { PublishOutcome } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { TaskState } from '../ledger/ledger.ts';
 import type { LifeState } from '../result/result-store.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import { toBytes } from '../task/json.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';

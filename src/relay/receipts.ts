@@ -2,8 +2,7 @@ import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { TaskState } from '../ledger/ledger.ts';
 import type { ReceiptStore, SentRow } from '../outbox/receipt-store.ts';
 import type { ResultStore } from '../result/result-store.ts';
-import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 
 /** Where a relay looks up the tasks it has published. */
 export interface ReceiptSources {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelopes } from '../../test/conformance/envelopes.ts';

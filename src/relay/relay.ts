@@ -3,17 +3,15 @@ import { isUnavailable, outlastError } from '../errors/error.ts';
 import { BATCH_BYTES, bytesOfEnvelope } from '../ledger/batch-limits.ts';
 import type { MovedRow, OutboxStore } from '../outbox/outbox-store.ts';
 import type { OutboxSample } from '../outbox/outbox-reads.ts';
-import { roundMs } from '../telemetry/round-ms.ts';
-import { sleep } from '../runtime/clock.ts';
-import { RetryPace } from '../runtime/retry-pace.ts';
+import { roundMs } from '../telemetry/logger.ts';
+import { sleep } from '../runtime/runtime.ts';
+import { RetryPace } from '../runtime/backoff.ts';
 import { Wakeable } from '../runtime/wakeable.ts';
 import { Batch, type BatchShared } from './batch.ts';
-import { Breaker, type BreakerState } from './breaker.ts';
-import { RelayLease } from './lease.ts';
-import { OwedClaims } from './owed-claims.ts';
+import { Breaker, type BreakerState, Window } from './breaker.ts';
+import { OwedClaims, RelayLease } from './claims.ts';
 import { Receipts } from './receipts.ts';
 import type { RelayDeps } from './relay-deps.ts';
-import { Window } from './window.ts';
 
 const STORE_RETRY = { baseMs: 500, maxMs: 5_000 };
 /** After a pass that found something. */

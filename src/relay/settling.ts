@@ -2,13 +2,12 @@ import type { PublishOutcome } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
-import { backoffMs, type BackoffPolicy } from '../runtime/backoff.ts';
-import { sleep } from '../runtime/clock.ts';
+import { type BackoffPolicy, backoffMs } from '../runtime/backoff.ts';
+import { sleep } from '../runtime/runtime.ts';
 import { inContextOf } from '../telemetry/ambient.ts';
-import { roundMs } from '../telemetry/round-ms.ts';
-import type { WaitingRow } from './admit-rows.ts';
+import { roundMs } from '../telemetry/logger.ts';
+import type { RelayDeps, WaitingRow } from './relay-deps.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
-import type { RelayDeps } from './relay-deps.ts';
 
 const STORE_RETRY: BackoffPolicy = { baseMs: 500, maxMs: 2_000, jitter: 'full' };
 /** Rows per statement. */

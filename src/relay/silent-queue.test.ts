@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
 import { VirtualTime } from '../testing/virtual-time.ts';

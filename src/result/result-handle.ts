@@ -1,6 +1,6 @@
-import { outlastError, isUnavailable } from '../errors/error.ts';
-import { sleep, type Clock } from '../runtime/clock.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
+import { isUnavailable, outlastError } from '../errors/error.ts';
+import { type Clock, sleep } from '../runtime/runtime.ts';
+import { type Duration, durationMs } from '../task/duration.ts';
 import type { Task } from '../task/define-task.ts';
 import { validate } from '../task/input.ts';
 import { chordLetterId } from '../task/chord-link.ts';
@@ -213,4 +213,58 @@ function timedOut(id: string, state: LifeState, timeoutMs: number): Error {
     hint: 'Wait longer with result({ timeout }), or check that relay and worker run.',
     fields: { id, state },
   });
+}
+
+/**
+ * What a ledger and a separate outbox know of a task. The ledger is asked again after the outbox: a task found in neither
+ * may have moved from one to the other between the two reads.
+ */
+export function resultsOf(ledger: ResultStore, outbox: ResultStore): ResultStore {
+  const isKnown = ({ state }: ResultRecord): boolean => state !== 'unknown';
+  return {
+    read: async id => {
+      const first = await ledger.read(id);
+      if (isKnown(first)) return first;
+      const before = await outbox.read(id);
+      return isKnown(before) ? before : await ledger.read(id);
+    },
+  };
+}
+
+/** The group has the first of these states that one of its tasks is in: trouble first, the end last. */
+const PRECEDENCE: readonly LifeState[] = [
+  'dead',
+  'cancelled',
+  'unknown',
+  'running',
+  'waiting',
+  'pending',
+  'done',
+];
+
+/** Many tasks as one: its result is the list of theirs. */
+export function createGroupHandle(
+  { id, isNew }: { readonly id: string; readonly isNew: boolean },
+  members: readonly TaskHandle[],
+  { clock }: Pick<HandleDeps, 'clock'>,
+): TaskHandle<unknown[]> {
+  const result = async (options: ResultOptions = {}): Promise<unknown[]> => {
+    const endsAt = clock.monotonic() + durationMs(options.timeout ?? '30s', 'timeout');
+    const results: unknown[] = [];
+    // One after the other: while the first is waited for the others get done, and most need only one read.
+    for (const member of members) {
+      const leftMs = Math.max(0, Math.ceil(endsAt - clock.monotonic()));
+      results.push(await member.result({ ...options, timeout: `${leftMs}ms` }));
+    }
+    return results;
+  };
+  const state = async (): Promise<LifeState> => {
+    const states = new Set<LifeState>();
+    for (const member of members) states.add(await member.state());
+    return PRECEDENCE.find(name => states.has(name)) ?? 'done';
+  };
+  const cancel = async (): Promise<void> => {
+    for (const member of members) await member.cancel();
+  };
+  return { id, name: 'group', isNew, result, state, cancel };
 }

@@ -1,10 +1,7 @@
-import { systemClock } from './clock.ts';
-import { processFaultPoint } from './fault-point.ts';
-import { systemRandom } from './random.ts';
-import type { Runtime } from './runtime.ts';
+import { type Runtime, processFaultPoint, systemClock, systemRandom } from './runtime.ts';
 import { currentContext } from '../telemetry/ambient.ts';
 import type { EventName, EventSink } from '../telemetry/events.ts';
-import type { Logger, LineLevel } from '../telemetry/logger.ts';
+import type { LineLevel, Logger } from '../telemetry/logger.ts';
 
 /** Events that an operator reading the log at night wants to see; the others are for debugging. */
 const LEVELS: ReadonlyMap<EventName, LineLevel> = new Map([

@@ -1,5 +1,5 @@
 import { outlastError } from '../errors/error.ts';
-import { sleep, type Clock } from './clock.ts';
+import { sleep, type Clock } from './runtime.ts';
 
 /** A second connection to a store, for as long as it is needed. */
 export interface SpareLink<S> {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { uuidv7 } from './random.ts';
+import { uuidv7 } from './runtime.ts';
 
 describe('ids of tasks', () => {
   it('are UUIDs of version 7 with their time in front', () => {

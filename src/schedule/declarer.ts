@@ -1,7 +1,6 @@
 import type { ScheduleSpec } from '../config/schedule.ts';
 import { isUnavailable } from '../errors/error.ts';
-import { sleep } from '../runtime/clock.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
 import type { ScheduleStore } from './schedule-store.ts';
 import { textOf } from './scheduler.ts';
 import type { Prepared, ScheduleOperations } from './schedules.ts';

@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { readSchedule } from '../config/schedule.ts';
-import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import {
+  type FaultPoint,
+  type FaultPointName,
+  type Runtime,
+  noFaults,
+} from '../runtime/runtime.ts';
 import { task } from '../task/define-task.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
 import { silentLogger } from '../telemetry/logger.ts';

@@ -1,12 +1,11 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import type { OutboxReads } from '../outbox/outbox-reads.ts';
-import { sleep } from '../runtime/clock.ts';
-import { RetryPace } from '../runtime/retry-pace.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
+import { RetryPace } from '../runtime/backoff.ts';
 import type { Keyring } from '../task/keyring.ts';
-import { decide, type Decision } from './decide.ts';
-import { digestOfDefinition, readDefinition, type Definition } from './definition.ts';
+import { type Decision, decide } from './decide.ts';
+import { type Definition, digestOfDefinition, readDefinition } from './definition.ts';
 import type { ScheduleStore, StoredSchedule } from './schedule-store.ts';
 import { invalid, slotId, taskOf } from './template.ts';
 import { triggerOf } from './trigger.ts';

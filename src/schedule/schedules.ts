@@ -1,16 +1,15 @@
 import type { ScheduleSpec } from '../config/schedule.ts';
 import { isOutlastError, outlastError } from '../errors/error.ts';
 import type { ComposeDeps } from '../outbox/compose.ts';
-import { uuidv7 } from '../runtime/random.ts';
-import type { Random } from '../runtime/random.ts';
+import { type Random, uuidv7 } from '../runtime/runtime.ts';
 import type { Keyring } from '../task/keyring.ts';
 import { decide } from './decide.ts';
 import {
+  type Definition,
   digestOfDefinition,
   hasSameSlots,
   readDefinition,
   writeDefinition,
-  type Definition,
 } from './definition.ts';
 import { MAX_SCHEDULES, type ScheduleStore, type StoredSchedule } from './schedule-store.ts';
 import { openDefinition, sealed } from './scheduler.ts';

@@ -1,11 +1,10 @@
 import { outlastError } from '../errors/error.ts';
-import { resolvedName, type OptionRow } from '../options/option.ts';
+import { type OptionRow, resolvedName } from '../options/option.ts';
 import { TASK_TABLE } from '../options/task-table.ts';
-import { inRange, refuseUnknown, schemaOf } from './check-option.ts';
-import { checkTimeouts } from './check-timeouts.ts';
+import { checkTimeouts, inRange, refuseUnknown, schemaOf } from './check-option.ts';
 import { admissionOf } from './contract-admission.ts';
 import type { Contract } from './contract.generated.ts';
-import { durationMs, type Duration } from './duration.ts';
+import { type Duration, durationMs } from './duration.ts';
 import { idempotencyOf } from './idempotency.ts';
 import { safeName } from './names.ts';
 import { orderingOf } from './ordering.ts';

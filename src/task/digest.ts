@@ -1,5 +1,9 @@
 import { createHash, hash } from 'node:crypto';
-import type { Envelope } from './envelope.ts';
+import type { Envelope, EnvelopeOptions } from './envelope.ts';
+import { toBytes, toText } from './json.ts';
+import { itemsOf } from './json-slices.ts';
+import { type Redact, redactEmbed } from './redact.ts';
+import { EMBED } from './signature.ts';
 
 /** A length goes in front of every part, so that no two lists of parts give the same bytes. */
 export const sized = (part: string): string => `${Buffer.byteLength(part)}:${part}`;
@@ -75,4 +79,42 @@ export function fingerprintOf(name: string, version: number, args: string, kwarg
 export function derivedId(parentId: string, position: string): string {
   const hex = hash('sha256', sized(parentId) + sized(position));
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`;
+}
+
+type Call = Pick<Envelope, 'name' | 'body' | 'options'>;
+type Copies = NonNullable<EnvelopeOptions['redacted']>;
+
+/** What is shown of an unreadable body: a redactor cannot read it either. */
+export const HIDDEN_COPIES: Copies = Object.freeze({ args: '"[hidden]"', kwargs: '"[hidden]"' });
+
+/**
+ * The task with redacted copies of its arguments, if its sender has made none: Python makes none, and neither does an
+ * application without a redactor. Its bytes and its digest stay unchanged.
+ */
+export function withCopies<T extends Call>(envelope: T, redact: Redact | null): T {
+  if (redact === null) return envelope;
+  const options = optionsOf(envelope);
+  if (options.redacted !== undefined) return envelope;
+  const redacted = copiesOf(envelope, redact);
+  return { ...envelope, options: toBytes(JSON.stringify({ ...options, redacted })) };
+}
+
+/** The copies of a call; hidden if its body is not what Celery writes. Never throws. */
+function copiesOf({ name, body }: Pick<Envelope, 'name' | 'body'>, redact: Redact): Copies {
+  try {
+    const [args = '', kwargs = '', embed = EMBED] = itemsOf(toText(body));
+    if (!args.startsWith('[') || !kwargs.startsWith('{')) return HIDDEN_COPIES;
+    return { ...redact(name, { args, kwargs }), embed: redactEmbed(embed, redact) };
+  } catch {
+    return HIDDEN_COPIES;
+  }
+}
+
+function optionsOf({ options }: Call): EnvelopeOptions {
+  try {
+    const read: unknown = JSON.parse(toText(options));
+    return typeof read === 'object' && read !== null && !Array.isArray(read) ? read : {};
+  } catch {
+    return {};
+  }
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { soon, soonAll } from './soon.ts';
+import { soon, soonAll } from './names.ts';
 
 describe('a value or a promise', () => {
   it('is mapped at once when it is a value, and later when it is a promise', async () => {

@@ -1,8 +1,7 @@
 import * as fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { endsAtAll } from '../../test/support/ends-at-all.ts';
-import { globPattern } from './glob.ts';
-import { ANY_TEXT, Wildcard, type WildcardPart } from './wildcard.ts';
+import { ANY_TEXT, Wildcard, type WildcardPart, globPattern } from './glob.ts';
 
 /** How many characters were compared for `*a*a…*b` against `aaa…`, the classic worst case. */
 function stepsFor(stars: number, length: number): number {

@@ -1,8 +1,6 @@
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import { maskSecrets } from '../errors/mask-secrets.ts';
-import { ownFrames } from './own-frames.ts';
-import { roundMs } from './round-ms.ts';
-import { printable, printableJson } from './printable.ts';
+import { fileURLToPath } from 'node:url';
 
 /** The shape of pino's logger, so that a pino logger can be used instead. */
 export interface Logger {
@@ -105,3 +103,48 @@ export function createLogger(options: LogOptions, bound: object = {}): Logger {
     child: fields => createLogger(options, { ...bound, ...fields }),
   };
 }
+
+const FRAME = /^\s*at .{1,500}$/gm;
+const FOREIGN = /[\\/]node_modules[\\/]|\(node:|at (?:async )?node:|<anonymous>/;
+/** The folder of this package's own code: its frames show how a handler is called, not what failed. */
+const OURS = ownFolder(import.meta.url);
+const MOST = 8;
+
+/** A bundle in CommonJS has no URL; there every frame is the user's. */
+function ownFolder(base: string | undefined): string {
+  return base === undefined ? '\0' : fileURLToPath(new URL('..', base));
+}
+
+/** A frame of the user's own files, not of a package or of Node. */
+export const isOwnFrame = (frame: string): boolean => !FOREIGN.test(frame) && !frame.includes(OURS);
+
+/** The frames of a stack, those of the user's own files first: that is where to look. Without the message. */
+export function ownFrames(stack: string): readonly string[] {
+  const frames = (stack.slice(0, 20_000).match(FRAME) ?? []).map(frame => frame.trim());
+  const others = frames.filter(frame => !isOwnFrame(frame));
+  return [...frames.filter(isOwnFrame), ...others].slice(0, MOST);
+}
+
+/**
+ * Characters that a terminal or a log viewer obeys instead of showing: control characters of both sets, line separators,
+ * and bidirectional marks. Names, errors and payloads may come from any sender.
+ */
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const OBEYED = /[\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const SHORT: Readonly<Record<string, string>> = { '\n': '\\n', '\r': '\\r', '\t': '\\t' };
+
+const escape = (letter: string): string =>
+  SHORT[letter] ?? `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** One line of text in which everything is visible: a line feed in it starts no second line. */
+export function printable(text: string): string {
+  return text.replaceAll(OBEYED, escape);
+}
+
+/** The same for JSON on one line, which keeps its meaning: JSON itself escapes the lower control characters only. */
+export function printableJson(json: string): string {
+  return json.replaceAll(OBEYED, letter => (letter < ' ' ? ' ' : escape(letter)));
+}
+
+/** Milliseconds for people and metrics: thousandths are more than any clock here is good for. */
+export const roundMs = (ms: number): number => Math.round(ms * 1_000) / 1_000;

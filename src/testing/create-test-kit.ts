@@ -1,19 +1,18 @@
-import { createParts } from '../app/create-outlast.ts';
+import { STAND_IN, type StandIn, createParts } from '../app/create-outlast.ts';
 import { CONTEXT, type Outlast } from '../app/outlast.ts';
-import { STAND_IN, type StandIn } from '../app/stand-in.ts';
 import { outlastError } from '../errors/error.ts';
-import type { FaultPointName } from '../runtime/fault-point.ts';
+import type { FaultPointName } from '../runtime/runtime.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
-import { durationMs, type Duration } from '../task/duration.ts';
+import { type Duration, durationMs } from '../task/duration.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { decodeBody, inputFromCall } from '../task/input.ts';
 import { decodeJson, toText } from '../task/json.ts';
 import type { Handler } from '../worker/handler.ts';
 import { KitDriver } from './kit-driver.ts';
-import { faultError, KitStores, type KitStep } from './kit-stores.ts';
-import { KitTime, type KitClock } from './kit-time.ts';
+import { type KitStep, KitStores, faultError } from './kit-stores.ts';
+import { type KitClock, KitTime } from './kit-time.ts';
 import { kitPorts } from './kit-transactions.ts';
-import { perform, type PerformOptions, type PerformOutcome } from './perform.ts';
+import { type PerformOptions, type PerformOutcome, perform } from './perform.ts';
 
 export interface TestKitOptions<Tx> {
   /** The handlers that a drain runs. */

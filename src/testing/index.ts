@@ -10,4 +10,4 @@ export { assertSent, type PartOf, type SentExpectation } from './match-sent.ts';
 export type { PerformOptions, PerformOutcome } from './perform.ts';
 export type { KitClock } from './kit-time.ts';
 export type { KitStep } from './kit-stores.ts';
-export type { FaultPointName } from '../runtime/fault-point.ts';
+export type { FaultPointName } from '../runtime/runtime.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 
 /** Never settles: no line of a dead process runs any more. */
 const NEVER: Promise<never> = new Promise(() => undefined);

@@ -2,7 +2,7 @@ import { composeReads } from '../admin/compose-reads.ts';
 import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { Stores } from '../context/stores.ts';
 import { outlastError } from '../errors/error.ts';
-import type { Clock } from '../runtime/clock.ts';
+import type { Clock } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { MemoryAdmissionStore } from './memory/memory-admission-store.ts';
 import { ledgerBroker } from './memory/memory-broker.ts';

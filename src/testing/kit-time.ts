@@ -1,4 +1,4 @@
-import { systemClock, type Clock } from '../runtime/clock.ts';
+import { systemClock, type Clock } from '../runtime/runtime.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import { VirtualTime } from './virtual-time.ts';
 

@@ -2,7 +2,7 @@ import type { Context } from '../context/context.ts';
 import type { ErrorRecord } from '../ledger/ledger.ts';
 import { ALONE, composeTask } from '../outbox/compose.ts';
 import { envelopeOf } from '../outbox/outbox-writer.ts';
-import { uuidv7 } from '../runtime/random.ts';
+import { uuidv7 } from '../runtime/runtime.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import type { Handler } from '../worker/handler.ts';
 import type { KitDriver } from './kit-driver.ts';

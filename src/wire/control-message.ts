@@ -1,6 +1,6 @@
 import { isUtf8 } from 'node:buffer';
 import { decodeJson, encodeJson, toBytes } from '../task/json.ts';
-import { REPLY_EXCHANGE } from './celery-names.ts';
+import { REPLY_EXCHANGE } from './headers.ts';
 
 /** A request of Celery's remote control, as `celery inspect` and `celery control` send it. */
 export interface ControlRequest {

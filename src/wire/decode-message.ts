@@ -1,31 +1,40 @@
 import { isUtf8 } from 'node:buffer';
 import { MAX_CONCURRENCY } from '../task/admission-rule.ts';
 import { inRange } from '../task/check-option.ts';
-import { digestOf, MeasuredEnvelope } from '../task/digest.ts';
-import { earliest } from '../task/envelope.ts';
-import type { Envelope, EnvelopeOptions, OwnAdmission } from '../task/envelope.ts';
+import { MeasuredEnvelope, digestOf } from '../task/digest.ts';
+import {
+  type Envelope,
+  type EnvelopeOptions,
+  type OwnAdmission,
+  earliest,
+} from '../task/envelope.ts';
 import { isJson, toBytes } from '../task/json.ts';
 import { jsonFault } from '../task/json-limits.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { NO_OPTIONS_BYTES, UNKEPT_BYTES } from '../task/read-options.ts';
 import { TRAVELLING } from '../task/travelling-options.ts';
-import { isReserved, OWN_HEADERS } from './header-names.ts';
-import { shown, textOf, textsOf } from './header-texts.ts';
+import {
+  OWN_HEADERS,
+  isReserved,
+  refusedOf,
+  rememberHeaders,
+  shown,
+  textOf,
+  textsOf,
+} from './headers.ts';
 import { parseInstant } from './iso-time.ts';
-import { askerOf } from './asker.ts';
+import { askerOf } from './reply.ts';
 import { cutMessage } from './cut-message.ts';
 import { inflated } from './inflate.ts';
 import {
+  type IncomingMessage,
   MAX_HEADER_BYTES,
   MAX_MESSAGE_BYTES,
   MAX_OPTIONS_BYTES,
-  type IncomingMessage,
   type UndecodableMessage,
 } from './message.ts';
-import { rememberHeaders } from './kept-headers.ts';
-import { refusedOf } from './refused-header.ts';
 import { stampsOf } from './stamps.ts';
-import { tooLarge, Unreadable } from './unreadable.ts';
+import { Unreadable, tooLarge } from './unreadable.ts';
 
 const BRACKET = 0x5b;
 const JSON_TYPE = 'application/json';

@@ -1,5 +1,5 @@
 import * as zlib from 'node:zlib';
-import { shown } from './header-texts.ts';
+import { shown } from './headers.ts';
 import { tooLarge, Unreadable } from './unreadable.ts';
 
 type Inflate = (bytes: Uint8Array, options: { readonly maxOutputLength: number }) => Uint8Array;

@@ -4,7 +4,7 @@ import { encodeJson, toBytes } from '../task/json.ts';
 import { readOptions } from '../task/read-options.ts';
 import { decodeMessage } from './decode-message.ts';
 import { encodeMessage } from './encode-message.ts';
-import { keepHeaders } from './kept-headers.ts';
+import { keepHeaders } from './headers.ts';
 
 const PYTHON = {
   lang: 'py',

@@ -1,7 +1,9 @@
 import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { toText } from '../task/json.ts';
-import { hasMark, MARKS } from '../task/marks.ts';
+import { MARKS, hasMark } from '../task/marks.ts';
 import { pythonException } from './python-exceptions.ts';
+import { safeKey } from '../task/names.ts';
+import type { Asker, IncomingMessage } from './message.ts';
 
 /** An answer to the sender of a task, like Celery's `rpc://` results: one message to the sender's own queue. */
 export interface Reply {
@@ -73,4 +75,27 @@ export function partsOf(report: Told): readonly [result: string, traceback: stri
 function exception(name: string, message: string): string {
   const { type, module } = pythonException(name);
   return JSON.stringify({ exc_type: type, exc_message: [message], exc_module: module });
+}
+
+/** Null: nobody waits, or there is no way to reach them. */
+export function askerOf({ headers, properties }: IncomingMessage): Asker | null {
+  if (typeof headers !== 'object' || headers === null) return null;
+  const own = (name: string): unknown =>
+    Object.hasOwn(headers, name) ? (headers as Record<string, unknown>)[name] : undefined;
+  const id = key(own('id'));
+  if (id === null || own('ignore_result') === true) return null;
+  const replyTo = key(properties.replyTo);
+  return {
+    id,
+    correlationId: key(properties.correlationId) ?? id,
+    ...(replyTo === null ? {} : { replyTo }),
+  };
+}
+
+function key(value: unknown): string | null {
+  try {
+    return typeof value === 'string' ? safeKey(value, 'it') : null;
+  } catch {
+    return null;
+  }
 }

@@ -1,4 +1,4 @@
-import { plain } from './kept-headers.ts';
+import { plain } from './headers.ts';
 
 /**
  * Celery's stamps (5.3 and later): labels that a sender put on a task, by name, which every process hands on unchanged and by

@@ -6,7 +6,7 @@ import { MemoryLedgerReads } from '../testing/memory/memory-ledger-reads.ts';
 import type { Broker } from '../broker/broker.ts';
 import { outlastError } from '../errors/error.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/fault-point.ts';
+import { noFaults, type FaultPoint, type FaultPointName } from '../runtime/runtime.ts';
 import { task } from '../task/define-task.ts';
 import { unchecked } from '../task/standard-schema.ts';
 import type { EventSink } from '../telemetry/events.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../testing/virtual-time.ts';
 import { outlastError } from '../errors/error.ts';
-import { noFaults } from '../runtime/fault-point.ts';
+import { noFaults } from '../runtime/runtime.ts';
 import { noEvents } from '../telemetry/events.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { Supervisor, type Child } from './supervisor.ts';

@@ -1,9 +1,8 @@
 import { isUnavailable } from '../errors/error.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
-import { sleep } from '../runtime/clock.ts';
-import { RetryPace } from '../runtime/retry-pace.ts';
-import type { Runtime } from '../runtime/runtime.ts';
+import { type Runtime, sleep } from '../runtime/runtime.ts';
+import { RetryPace } from '../runtime/backoff.ts';
 
 /** One child process, as the operating system shows it. */
 export interface Child {

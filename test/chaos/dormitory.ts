@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { onTestFinished } from 'vitest';
 import { createOutlast, startRelay, startResurrector, type Outlast } from '../../dist/index.js';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { faultEnv } from '../support/fault-env.ts';

@@ -12,7 +12,7 @@ import {
   type TaskHandle,
 } from '../../dist/index.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
-import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/runtime.ts';
 import { until } from '../support/database.ts';
 import { ChaosKit } from './chaos-kit.ts';
 

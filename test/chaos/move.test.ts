@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createOutlast, startResurrector, startWorker, task, unchecked } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import { openContext } from '../../src/context/context.ts';
 import type { Stores } from '../../src/context/stores.ts';
 import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';

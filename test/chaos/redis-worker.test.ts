@@ -12,7 +12,7 @@ import {
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
 import { EPOCHS_PER_GENERATION } from '../../src/ledger/generation-store.ts';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';

@@ -1,21 +1,20 @@
-import { spawn, type ChildProcess } from 'node:child_process';
-import { mkdtempSync, existsSync, rmSync } from 'node:fs';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { fromMysql2 } from '../../src/adapters/transactions/mysql2.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
-import { task } from '../../src/task/define-task.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
+import { type Call, task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
-import type { Call } from '../../src/task/define-task.ts';
 import {
+  type MigratedDatabase,
   migratedDatabase,
   migratedMariadb,
   until,
-  type MigratedDatabase,
 } from '../support/database.ts';
 import { faultEnv } from '../support/fault-env.ts';
 

@@ -1,7 +1,7 @@
 import type { ChildProcess } from 'node:child_process';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { createOutlast, startRelay, startWorker, task } from '../../dist/index.js';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { rabbitmqUrl } from '../support/servers.ts';

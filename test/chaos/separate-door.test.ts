@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createOutlast, task, unchecked, type Outlast, type TaskHandle } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { CliProject, type CliProcess } from '../support/cli-project.ts';
 import { migratedDatabase, migratedMariadb, until } from '../support/database.ts';

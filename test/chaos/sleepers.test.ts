@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createAdmin } from '../../dist/admin/index.js';
 import { task, unchecked, type SendOptions, type TaskHandle } from '../../dist/index.js';
-import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/runtime.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { until } from '../support/database.ts';
 import { rabbitmqUrl } from '../support/servers.ts';

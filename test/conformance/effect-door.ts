@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { isOutlastError } from '../../src/errors/error.ts';
-import type { FaultPoint } from '../../src/runtime/fault-point.ts';
+import type { FaultPoint } from '../../src/runtime/runtime.ts';
 import type { EffectDoor } from '../../src/worker/effects/door.ts';
 import { AWKWARD_BYTES, bytesOf, makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver, type LedgerFixture } from './ledger-driver.ts';

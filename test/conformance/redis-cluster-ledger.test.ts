@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { isAlive } from '../../src/idempotency/holder.ts';
+import { isAlive } from '../../src/idempotency/idempotency-store.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
 import { openTestAdmission } from '../support/redis-admission.ts';
 import { startRedisCluster, type OwnCluster } from '../support/redis-cluster.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { NO_KEYS } from '../../src/task/keyring.ts';
-import { systemRandom } from '../../src/runtime/random.ts';
+import { systemRandom } from '../../src/runtime/runtime.ts';
 import type { ScheduleStore, StoredSchedule } from '../../src/schedule/schedule-store.ts';
 import { readSchedule } from '../../src/config/schedule.ts';
 import { composeTemplate, slotId, taskOf } from '../../src/schedule/template.ts';

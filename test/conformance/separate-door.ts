@@ -3,7 +3,7 @@ import { isOutlastError } from '../../src/errors/error.ts';
 import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
 import type { FenceRows } from '../../src/recovery/fence-rows.ts';
 import { keepFences } from '../../src/recovery/keep-fences.ts';
-import type { FaultPoint } from '../../src/runtime/fault-point.ts';
+import type { FaultPoint } from '../../src/runtime/runtime.ts';
 import type { EffectDoor } from '../../src/worker/effects/door.ts';
 import { gate } from '../support/database.ts';
 import type { DoorFixture } from './effect-door.ts';

@@ -1,6 +1,6 @@
 import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
 import type { FenceRows } from '../../src/recovery/fence-rows.ts';
-import { noFaults, type FaultPoint } from '../../src/runtime/fault-point.ts';
+import { noFaults, type FaultPoint } from '../../src/runtime/runtime.ts';
 import type { Fences } from '../../src/worker/effects/door.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import { describeEffectDoor } from './effect-door.ts';

@@ -14,7 +14,7 @@ import type { SqlRunner } from '../../src/adapters/sql/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { fromDatabase, type SqlTransaction } from '../../src/adapters/sql/sql-transaction.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { AdmissionFixture } from './admission.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';

@@ -6,7 +6,7 @@ import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
 import type { Outlast } from '../../src/app/outlast.ts';
 import type { TransactionAdapter } from '../../src/outbox/transaction-adapter.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';

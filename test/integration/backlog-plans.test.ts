@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PgDatabase, statementName } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
-import { statementName } from '../../src/adapters/postgres/statement-name.ts';
 import { BATCH_BYTES } from '../../src/ledger/batch-limits.ts';
-import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { type MigratedDatabase, migratedDatabase } from '../support/database.ts';
 
 const ROWS = 10_000;
 const BATCH = 1_000;

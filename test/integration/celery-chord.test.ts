@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { announceChords } from '../../src/adapters/redis/redis-celery-chord.ts';
+import { announceChords } from '../../src/adapters/redis/redis-chords.ts';
 import type { ChordPart } from '../../src/ledger/ledger.ts';
 import { toBytes } from '../../src/task/json.ts';
 import { HOUR, makeEnvelope } from '../conformance/envelopes.ts';

@@ -3,7 +3,7 @@ import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresTaskFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import { makeEnvelope } from '../conformance/envelopes.ts';
 import { migratedDatabase, until } from '../support/database.ts';

@@ -6,7 +6,7 @@ import { openRedisLedger } from '../../src/adapters/redis/open-redis-ledger.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import type { Ledger } from '../../src/ledger/ledger.ts';
-import { systemClock } from '../../src/runtime/clock.ts';
+import { systemClock } from '../../src/runtime/runtime.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { freePort } from '../support/free-port.ts';
 import { migratedDatabase, until } from '../support/database.ts';

@@ -3,7 +3,7 @@ import { outlastError } from '../../src/errors/error.ts';
 import type { BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
 import { createRuntime } from '../../src/runtime/create-runtime.ts';
-import { beginWithRetries, makeStorePace } from '../../src/worker/intake/begin-with-retries.ts';
+import { beginWithRetries, makeStorePace } from '../../src/worker/intake/begin-messages.ts';
 import { makeEnvelopes, unique } from '../conformance/envelopes.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { makeLedger } from '../support/memory-ledger.ts';

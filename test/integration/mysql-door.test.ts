@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
 import { LedgerDriver } from '../conformance/ledger-driver.ts';
 import { migratedMariadb, until, type MigratedMariadb } from '../support/database.ts';

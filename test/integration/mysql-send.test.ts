@@ -4,7 +4,7 @@ import { isOutlastError } from '../../src/errors/error.ts';
 import type { ErrorCode } from '../../src/errors/codes.ts';
 import { ALONE, composeTask } from '../../src/outbox/compose.ts';
 import { envelopeOf, type NewTask } from '../../src/outbox/outbox-writer.ts';
-import { uuidv7 } from '../../src/runtime/random.ts';
+import { uuidv7 } from '../../src/runtime/runtime.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';

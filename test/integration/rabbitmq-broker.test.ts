@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import amqp, { type Channel, type ChannelModel } from 'amqplib';
-import { publishByDriver, publishOn } from '../../src/adapters/rabbitmq/publish-frames.ts';
+import { publishByDriver, publishOn } from '../../src/adapters/rabbitmq/frame-writer.ts';
 import type { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
 import type { Broker, Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import type { BrokerOptions } from '../../src/config/broker-target.ts';

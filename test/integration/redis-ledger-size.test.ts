@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { celeryResultKey } from '../../src/adapters/redis/celery-result.ts';
+import { celeryResultKey } from '../../src/adapters/redis/redis-result-store.ts';
 import { endedKey, type BegunTask } from '../../src/ledger/ledger.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { EMBED } from '../../src/task/signature.ts';

@@ -1,23 +1,22 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
+  type Handler,
+  type Outlast,
   createOutlast,
   startRelay,
   startResurrector,
   startWorker,
   task,
   unchecked,
-  type Handler,
-  type Outlast,
 } from '../../dist/index.js';
 import { createAdmin } from '../../dist/admin/index.js';
-import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PgDatabase, statementName } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresLedger } from '../../src/adapters/postgres/postgres-ledger.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
-import { statementName } from '../../src/adapters/postgres/statement-name.ts';
 import { unique } from '../conformance/envelopes.ts';
 import { CliProject } from '../support/cli-project.ts';
-import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
-import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { type MigratedDatabase, migratedDatabase, until } from '../support/database.ts';
+import { type OwnRedis, startRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 
 const FOREIGN = 20_000;

@@ -4,7 +4,7 @@ import { rabbitBroker } from '../support/rabbit-broker.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import { DestinationGuard } from '../../src/broker/destination-guard.ts';
 import { resolveConfig } from '../../src/config/config.ts';
-import { systemClock } from '../../src/runtime/clock.ts';
+import { systemClock } from '../../src/runtime/runtime.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
 import { openBroker } from '../../src/context/open-broker.ts';

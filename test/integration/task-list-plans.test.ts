@@ -1,10 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
+import { PgDatabase, statementName } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresLedgerReads } from '../../src/adapters/postgres/postgres-ledger-reads.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
-import { statementName } from '../../src/adapters/postgres/statement-name.ts';
 import type { LedgerSection, Position } from '../../src/ledger/task-line.ts';
-import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { type MigratedDatabase, migratedDatabase } from '../support/database.ts';
 
 /** Half of them wait, half are over, and a few run. */
 const TASKS = 200_000;

@@ -1,25 +1,24 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import {
+  type Outlast,
   createOutlast,
   startRelay,
   startWorker,
   task,
   unchecked,
-  type Outlast,
 } from '../../dist/index.js';
-import { moveTier, type MoveParts } from '../../src/admin/move-tier.ts';
+import { type MoveParts, moveTier } from '../../src/admin/move-tier.ts';
 import { resolveConfig } from '../../src/config/config.ts';
-import { systemClock } from '../../src/runtime/clock.ts';
+import { noFaults, systemClock } from '../../src/runtime/runtime.ts';
 import { openContext } from '../../src/context/context.ts';
 import { checkTiers } from '../../src/context/tier-memory.ts';
 import { takesTasks } from '../../src/ledger/tier-store.ts';
 import type { Stores } from '../../src/context/stores.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
 import { ids, makeEnvelope, makeEnvelopes, unique } from '../conformance/envelopes.ts';
 import { sampleError } from '../conformance/ledger-driver.ts';
 import { CliProject, json } from '../support/cli-project.ts';
-import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
-import { startRedis, type OwnRedis } from '../support/redis-server.ts';
+import { type MigratedDatabase, migratedDatabase, until } from '../support/database.ts';
+import { type OwnRedis, startRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl } from '../support/servers.ts';
 
 let database: MigratedDatabase;

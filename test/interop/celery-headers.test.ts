@@ -3,13 +3,15 @@ import { randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
 import amqp, { type ChannelModel, type ConfirmChannel } from 'amqplib';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { Publication } from '../../src/adapters/rabbitmq/frame-writer.ts';
-import { publishByDriver, publishOn } from '../../src/adapters/rabbitmq/publish-frames.ts';
+import {
+  type Publication,
+  publishByDriver,
+  publishOn,
+} from '../../src/adapters/rabbitmq/frame-writer.ts';
 import { RabbitFleet } from '../../src/adapters/rabbitmq/rabbitmq-fleet.ts';
-import type { RabbitTarget } from '../../src/config/broker-target.ts';
-import { readBroker } from '../../src/config/broker-target.ts';
+import { type RabbitTarget, readBroker } from '../../src/config/broker-target.ts';
 import { toBytes } from '../../src/task/json.ts';
-import { EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../src/wire/celery-names.ts';
+import { EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../src/wire/headers.ts';
 import { until } from '../support/database.ts';
 import { celeryPython, rabbitmqUrl } from '../support/servers.ts';
 import { otherCelery } from './celery-kit.ts';

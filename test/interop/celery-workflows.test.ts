@@ -5,7 +5,7 @@ import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { afterDone } from '../../src/ledger/follow-up.ts';
 import { composeCall, type SentCall } from '../../src/outbox/compose-call.ts';
 import { envelopeOf } from '../../src/outbox/outbox-writer.ts';
-import { uuidv7 } from '../../src/runtime/random.ts';
+import { uuidv7 } from '../../src/runtime/runtime.ts';
 import { task, type Call } from '../../src/task/define-task.ts';
 import { derivedId } from '../../src/task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';

@@ -3,16 +3,19 @@ import { pid } from 'node:process';
 import { onTestFinished } from 'vitest';
 import type { OutlastConfig } from '../../src/config/config.ts';
 import type { WorkerOptions } from '../../src/config/worker-options.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
-import type { Runtime } from '../../src/runtime/runtime.ts';
-import { systemRandom } from '../../src/runtime/random.ts';
-import { startService, type Service } from '../../src/runtime/service.ts';
+import {
+  type Runtime,
+  type Service,
+  noFaults,
+  startService,
+  systemRandom,
+} from '../../src/runtime/runtime.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import type { Redactor } from '../../src/task/redact.ts';
 import { noEvents } from '../../src/telemetry/events.ts';
 import type { TaskContext } from '../../src/worker/context.ts';
-import { defineHandler, type Handler } from '../../src/worker/handler.ts';
+import { type Handler, defineHandler } from '../../src/worker/handler.ts';
 import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import { makeResurrector } from '../../src/process/resurrector-service.ts';
 import { makeWorker } from '../../src/process/worker-service.ts';

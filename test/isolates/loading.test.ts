@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { openIsolate } from '../../dist/process/isolate/open-isolate.js';
-import { systemClock } from '../../src/runtime/clock.ts';
+import { systemClock } from '../../src/runtime/runtime.ts';
 import { silentLogger } from '../../src/telemetry/logger.ts';
 import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, until } from '../support/database.ts';

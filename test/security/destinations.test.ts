@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { bindingKey, ownBinding } from '../../src/adapters/redis/redis-keys.ts';
-import { unreadQueues } from '../../src/adapters/redis/redis-unread.ts';
+import { unreadQueues } from '../../src/adapters/redis/redis-purge.ts';
 import { Destinations } from '../../src/ledger/destinations.ts';
 import { toBytes } from '../../src/task/json.ts';
 import { makeEnvelope, unique } from '../conformance/envelopes.ts';

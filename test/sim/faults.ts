@@ -1,4 +1,4 @@
-import type { FaultPointName } from '../../src/runtime/fault-point.ts';
+import type { FaultPointName } from '../../src/runtime/runtime.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
 import type { SimProcess } from './sim-process.ts';

@@ -10,7 +10,7 @@ import type { KeyDeps } from '../../src/worker/run/claim-key.ts';
 import { LoopHeartbeat } from '../../src/worker/lease/heartbeat.ts';
 import { Worker } from '../../src/worker/worker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
-import { sleep } from '../../src/runtime/clock.ts';
+import { sleep } from '../../src/runtime/runtime.ts';
 import type { FaultKind } from './faults.ts';
 import { KEYRING, LATE_KEYRING } from './forgery.ts';
 import { makeHandlers } from './handlers.ts';

@@ -1,5 +1,5 @@
 import type { MemoryTransaction } from '../../src/testing/memory/memory-transaction.ts';
-import { sleep } from '../../src/runtime/clock.ts';
+import { sleep } from '../../src/runtime/runtime.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { discard } from '../../src/task/verdict.ts';

@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
 import type { Violation } from './checker.ts';
-import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/fault-point.ts';
+import { FAULT_POINTS, type FaultPointName } from '../../src/runtime/runtime.ts';
 import { MUTANTS, type Mutant } from './mutants.ts';
 import { drawPlan } from './plan.ts';
 import { runPlan, type RunReport } from './run-plan.ts';

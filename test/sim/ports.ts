@@ -14,7 +14,7 @@ import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.t
 import type { DeferredEntry, Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { ReceiptSources } from '../../src/relay/receipts.ts';
-import type { FaultPoint } from '../../src/runtime/fault-point.ts';
+import type { FaultPoint } from '../../src/runtime/runtime.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { KeyDeps } from '../../src/worker/run/claim-key.ts';
 import type { EffectDoor } from '../../src/worker/effects/door.ts';

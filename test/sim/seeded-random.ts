@@ -1,4 +1,4 @@
-import type { Random } from '../../src/runtime/random.ts';
+import type { Random } from '../../src/runtime/runtime.ts';
 
 /** Turns a seed and the name of a stream into four words of state. */
 function hashWords(text: string): [number, number, number, number] {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../src/runtime/clock.ts';
+import type { Clock } from '../../src/runtime/runtime.ts';
 import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /**

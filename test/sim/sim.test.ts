@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { isUnavailable } from '../../src/errors/error.ts';
-import { sleep } from '../../src/runtime/clock.ts';
+import { sleep } from '../../src/runtime/runtime.ts';
 import { Checker } from './checker.ts';
 import { Faults } from './faults.ts';
 import { MUTANTS } from './mutants.ts';

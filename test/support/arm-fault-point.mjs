@@ -6,7 +6,7 @@
  * place of the dead one lives. The package has no code that does this.
  */
 import { closeSync, openSync } from 'node:fs';
-import { FAULT_POINTS } from '../../dist/runtime/fault-point.js';
+import { FAULT_POINTS } from '../../dist/runtime/runtime.js';
 
 const text = process.env['OUTLAST_FAULT_POINT'] ?? '';
 const [name = '', action = 'kill', nth = '1', once = ''] = text.split(':');

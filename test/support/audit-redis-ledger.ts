@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { unpack, type Unpacked } from '../../src/adapters/redis/redis-pack.ts';
-import { isSuspect } from '../../src/ledger/suspect.ts';
+import { isSuspect } from '../../src/ledger/ledger.ts';
 
 /** The positions of a record that the audit reads, as `lua/includes/ledger-record.lua` numbers them. */
 const POSITION = {

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { FILTER_TERMS } from '../../src/admin/task-filter.ts';
 import { WHY_ANSWERS } from '../../src/admin/why.ts';
 import { CHECKS } from '../../src/telemetry/checkup.ts';
-import { FAULT_POINTS } from '../../src/runtime/fault-point.ts';
+import { FAULT_POINTS } from '../../src/runtime/runtime.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
 const PAGES = ['.', 'docs', 'src'].flatMap(folder =>

@@ -7,7 +7,7 @@ import { outlastError } from '../../src/errors/error.ts';
 import type { RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 import { ALONE, composeTask } from '../../src/outbox/compose.ts';
 import { envelopeOf } from '../../src/outbox/outbox-writer.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import type { Duration } from '../../src/task/duration.ts';
 import { NO_KEYS } from '../../src/task/keyring.ts';

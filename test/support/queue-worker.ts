@@ -4,7 +4,7 @@ import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
 import { MemoryLedgerReads } from '../../src/testing/memory/memory-ledger-reads.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { Destinations } from '../../src/ledger/destinations.ts';
-import { noFaults } from '../../src/runtime/fault-point.ts';
+import { noFaults } from '../../src/runtime/runtime.ts';
 import { task } from '../../src/task/define-task.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';

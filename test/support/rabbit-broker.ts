@@ -1,12 +1,14 @@
-import { RabbitBroker } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
-import type { RabbitBrokerOptions } from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
 import {
-  readBroker,
+  RabbitBroker,
+  type RabbitBrokerOptions,
+} from '../../src/adapters/rabbitmq/rabbitmq-broker.ts';
+import {
   type BrokerOptions,
   type RabbitTarget,
+  readBroker,
 } from '../../src/config/broker-target.ts';
-import { systemClock } from '../../src/runtime/clock.ts';
-import { PushWindows } from '../../src/worker/flow/push-windows.ts';
+import { systemClock } from '../../src/runtime/runtime.ts';
+import { PushWindows } from '../../src/worker/flow/queue-windows.ts';
 
 /** What a worker of one queue, or of several that share, lets a broker push. */
 export const pushDemand = (

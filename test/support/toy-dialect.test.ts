@@ -7,7 +7,7 @@ import { createOutlast } from '../../src/app/create-outlast.ts';
 import { runOnce } from '../../src/app/run-once.ts';
 import { resolveConfig } from '../../src/config/config.ts';
 import type { OutboxTarget } from '../../src/config/database-target.ts';
-import { checkDatabase } from '../../src/context/check-database.ts';
+import { checkDatabase } from '../../src/context/check-redis.ts';
 import { loadDialect, migrateTarget, openDatabase } from '../../src/context/openers.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { refuseOldServer } from './check-server.ts';
+import { refuseOldServer } from './mysql-database.ts';
 
 describe('a server version', () => {
   it.each([

@@ -1,4 +1,4 @@
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import type { Dialect } from '../sql/dialect.ts';
 import { checkSchema, migrate, printMigrations } from './migrate.ts';
 import { MysqlCheckpointStore } from './mysql-checkpoint-store.ts';

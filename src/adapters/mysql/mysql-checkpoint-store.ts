@@ -1,4 +1,4 @@
-import { PartedCheckpointStore } from '../../ledger/parted-checkpoint-store.ts';
+import { PartedCheckpointStore } from '../../ledger/checkpoint-store.ts';
 import type { MysqlDatabase } from './mysql-database.ts';
 import { SQL } from './sql.generated.ts';
 import type { MysqlStatement } from './statement.ts';

@@ -2,12 +2,11 @@ import type { Socket } from 'node:net';
 import type { Pool, PoolConnection, ResultSetHeader } from 'mysql2/promise';
 import { outlastError } from '../../errors/error.ts';
 import type { SqlDatabase } from '../sql/sql-database.ts';
-import { refuseOldServer } from './check-server.ts';
-import { isAutocommit } from './server-status.ts';
 import { isBroken, isDeadlock, isLockWait, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
 import { runInside } from './run-inside.ts';
-import { bind, type MysqlStatement } from './statement.ts';
+import { type MysqlStatement, bind } from './statement.ts';
+import type { TransactionStatus } from '../../outbox/transaction-adapter.ts';
 
 export interface MysqlDatabaseOptions {
   readonly url: string;
@@ -305,4 +304,39 @@ async function startOver<T>(run: () => Promise<T>): Promise<T> {
       if (isOver) throw error;
     }
   }
+}
+
+const IN_TRANSACTION = 1;
+const AUTOCOMMIT = 2;
+
+/** The flags that MySQL and MariaDB send with every answer: without autocommit a transaction is always open. */
+export function readServerStatus(flags: unknown): TransactionStatus {
+  if (typeof flags !== 'number') return 'unknown';
+  const isOpen = (flags & IN_TRANSACTION) !== 0 || (flags & AUTOCOMMIT) === 0;
+  return isOpen ? 'open' : 'none';
+}
+
+/** True if a statement outside of a transaction is committed by itself; also where the flags are missing. */
+export const isAutocommit = (flags: unknown): boolean =>
+  typeof flags !== 'number' || (flags & AUTOCOMMIT) !== 0;
+
+/** A pool has the methods of a connection, and runs each statement on another one. */
+export const handsOutConnections = (given: object): boolean =>
+  typeof (given as { readonly getConnection?: unknown }).getConnection === 'function';
+
+/** The first versions with SKIP LOCKED. */
+const FIRST = { MariaDB: [10, 6, 0], MySQL: [8, 0, 1] } as const;
+
+/** Refuses a server on which two relays would wait for each other, or take the same rows. */
+export function refuseOldServer(version: string): void {
+  const kind = /mariadb/i.test(version) ? 'MariaDB' : 'MySQL';
+  const found = (/^\d+\.\d+\.\d+/.exec(version)?.[0] ?? '0.0.0').split('.').map(Number);
+  const needed = FIRST[kind];
+  const differs = needed.findIndex((part, place) => found[place] !== part);
+  if (differs === -1 || (found[differs] ?? 0) > (needed[differs] ?? 0)) return;
+  throw outlastError('ERR_CONFIG_TIER', {
+    message: `the server is ${kind} ${version}, which has no SKIP LOCKED: relays would wait for each other`,
+    hint: `Use ${kind} ${needed.join('.')} or later.`,
+    fields: { option: 'database' },
+  });
 }

@@ -1,5 +1,5 @@
 import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
-import { slicesWithin } from '../../runtime/slices.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
 import type {
   ClaimRequest,
   OutboxRow,

@@ -1,18 +1,18 @@
 import { createHash } from 'node:crypto';
 import { outlastError } from '../../errors/error.ts';
 import {
-  inLockOrder,
   type NewTask,
   type OutboxWriter,
   type WriteAnswer,
+  inLockOrder,
+  rowVersionOf,
 } from '../../outbox/outbox-writer.ts';
 import { withProof } from '../sql/proofs.ts';
-import { notInTransaction, type Executor, type TextRow } from '../../outbox/transaction-adapter.ts';
-import { systemRandom } from '../../runtime/random.ts';
-import { rowTexts, type Texts } from './enqueue-row.ts';
+import { type Executor, type TextRow, notInTransaction } from '../../outbox/transaction-adapter.ts';
+import { systemRandom } from '../../runtime/runtime.ts';
 import { isDuplicate, isUnmarked, translateMysqlError } from './mysql-errors.ts';
 import { SQL } from './sql.generated.ts';
-import { bind, bindProven, bindRows, type Bound, type MysqlStatement } from './statement.ts';
+import { type Bound, type MysqlStatement, bind, bindProven, bindRows } from './statement.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
 /** Half of what the strictest default of any server allows for one statement; a longer row goes alone. */
@@ -332,3 +332,32 @@ function slotsMissing(): Error {
     fields: {},
   });
 }
+
+export type Texts = readonly (string | null)[];
+
+/** The parameters of `enqueue.sql`, in its order. */
+function rowTexts(task: NewTask): Texts {
+  const { call, redacted } = task;
+  return [
+    task.id,
+    task.name,
+    task.queue,
+    String(task.priority),
+    base64(call.args),
+    base64(call.kwargs),
+    base64(task.embed),
+    base64(task.settings),
+    task.digest,
+    String(rowVersionOf(task)),
+    String(task.version),
+    task.etaMs === null ? null : String(task.etaMs),
+    task.expiresMs === null ? null : String(task.expiresMs),
+    task.idempotencyKey === null ? null : base64(task.idempotencyKey),
+    task.orderingKey === null ? null : base64(task.orderingKey),
+    task.parksKey ? '1' : '0',
+    redacted === null ? null : base64(redacted.args),
+    redacted === null ? null : base64(redacted.kwargs),
+  ];
+}
+
+const base64 = (text: string): string => Buffer.from(text).toString('base64');

@@ -1,5 +1,5 @@
 import type { TextRow } from '../../outbox/transaction-adapter.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import { noFaults, type FaultPoint } from '../../runtime/runtime.ts';
 import {
   MAX_SCHEDULES,
   type Declared,

@@ -1,7 +1,7 @@
 import { chmod, mkdir, stat } from 'node:fs/promises';
 import { dirname, resolve } from 'node:path';
 import { outlastError } from '../../errors/error.ts';
-import type { Endpoint } from '../remote/endpoint.ts';
+import type { Endpoint } from '../remote/wire.ts';
 import { LockFiles, type TopLock } from './lock-files.ts';
 import type { LockRecord } from './lock-record.ts';
 import { identifyThisProcess, judgeLiveness, type ProcessIdentity } from './process-identity.ts';

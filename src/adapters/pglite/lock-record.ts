@@ -1,4 +1,4 @@
-import type { Endpoint } from '../remote/endpoint.ts';
+import type { Endpoint } from '../remote/wire.ts';
 import type { ProcessIdentity } from './process-identity.ts';
 
 /** The content of a lock file. */

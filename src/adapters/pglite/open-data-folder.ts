@@ -2,7 +2,7 @@ import type { PGlite } from '@electric-sql/pglite';
 import { access, mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { outlastError } from '../../errors/error.ts';
-import { storeUnavailable } from '../remote/store-unavailable.ts';
+import { storeUnavailable } from '../remote/wire.ts';
 import type { PGliteModule } from './load-pglite.ts';
 import { BYTEA_CODEC } from './run-statement.ts';
 

@@ -1,14 +1,13 @@
 import type { PGlite } from '@electric-sql/pglite';
 import { isOutlastError, isUnavailable } from '../../errors/error.ts';
-import { sleep, systemClock, type Clock } from '../../runtime/clock.ts';
+import { type Clock, sleep, systemClock } from '../../runtime/runtime.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
-import type { Endpoint } from '../remote/endpoint.ts';
+import { type Endpoint, storeUnavailable } from '../remote/wire.ts';
 import { openRemoteDatabase } from '../remote/remote-database.ts';
 import { serveDatabase } from '../remote/remote-server.ts';
-import { storeUnavailable } from '../remote/store-unavailable.ts';
 import { readHolder } from './folder-lock.ts';
 import { hasDatabase, noDatabase } from './open-data-folder.ts';
-import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
+import { type PGliteDatabase, openPGliteDatabase } from './pglite-database.ts';
 
 /**
  * - `own`: open the folder in this process and serve it to others; for `outlast dev` and for an

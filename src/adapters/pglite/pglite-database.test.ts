@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
 
 /** Only the transaction limit uses time here, and the test moves it. */

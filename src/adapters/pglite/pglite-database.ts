@@ -1,10 +1,10 @@
 import type { PGlite, Transaction } from '@electric-sql/pglite';
 import { outlastError } from '../../errors/error.ts';
-import { systemClock, type Clock } from '../../runtime/clock.ts';
+import { systemClock, type Clock } from '../../runtime/runtime.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 import { runLimited, TRANSACTION_LIMIT_MS } from '../remote/run-limited.ts';
-import { storeUnavailable } from '../remote/store-unavailable.ts';
+import { storeUnavailable } from '../remote/wire.ts';
 import { acquireFolderLock, type FolderLock } from './folder-lock.ts';
 import { loadPGlite } from './load-pglite.ts';
 import { openDataFolder } from './open-data-folder.ts';

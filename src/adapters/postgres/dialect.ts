@@ -1,4 +1,4 @@
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import type { Dialect, LedgerInDatabase, OutboxDatabase } from '../sql/dialect.ts';
 import { checkSchema, migrate, printMigrations } from './migrate.ts';
 import { PgDatabase } from './pg-database.ts';

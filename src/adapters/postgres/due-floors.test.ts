@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { DueFloors, type DueTask } from './due-floors.ts';
+import { DueFloors, type DueTask } from './postgres-begin.ts';
 
 const PRIORITY = 5;
 

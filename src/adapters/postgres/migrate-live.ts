@@ -1,5 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 import {
   retryLocked,
   shortened,

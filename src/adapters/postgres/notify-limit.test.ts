@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { NotifyLimit } from './notify-limit.ts';
+import { NotifyLimit } from './postgres-outbox-writer.ts';
 
 function setup() {
   let nowMs = 1_000;

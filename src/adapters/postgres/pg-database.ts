@@ -7,7 +7,7 @@ import { PgListener } from './pg-listener.ts';
 import { readBytea } from './read-bytea.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
-import { statementName } from './statement-name.ts';
+import { createHash } from 'node:crypto';
 
 export interface PgDatabaseOptions {
   readonly url: string;
@@ -314,4 +314,15 @@ async function commit(client: PoolClient): Promise<void> {
     throw translatePgError(error);
   });
   if (command === 'ROLLBACK') throw rolledBack();
+}
+
+const names = new Map<string, string>();
+
+/** A name under which a session keeps the plan of a statement: the same text has the same name everywhere. */
+export function statementName(text: string): string {
+  const known = names.get(text);
+  if (known !== undefined) return known;
+  const name = `outlast_${createHash('sha256').update(text).digest('hex').slice(0, 16)}`;
+  names.set(text, name);
+  return name;
 }

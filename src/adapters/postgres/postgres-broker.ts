@@ -1,7 +1,7 @@
 import type { Broker, Delivery, PublishOutcome } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { park } from './postgres-park.ts';
+import { park } from './postgres-letters.ts';
 import type { SqlDatabase } from '../sql/sql-database.ts';
 
 /**

@@ -28,21 +28,21 @@ import {
   bytesOfCommit,
   bytesOfEnvelope,
 } from '../../ledger/batch-limits.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
-import { slicesWithin } from '../../runtime/slices.ts';
+import { type FaultPoint, noFaults } from '../../runtime/runtime.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { encodeError, encodeOutcome, taskColumns } from './postgres-rows.ts';
 import { PostgresBegin, readRef, readRun } from './postgres-begin.ts';
 import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
-import { abandonChords, closeChord, PostgresChordCount, pruneChords } from './postgres-chord.ts';
-import { purgeParams, purgeReply } from './postgres-letters.ts';
-import { park } from './postgres-park.ts';
-import { neverSentRecorder } from './postgres-never-sent.ts';
+import { PostgresChordCount, abandonChords, closeChord, pruneChords } from './postgres-chord.ts';
+import { park, purgeParams, purgeReply } from './postgres-letters.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
-import type { SqlRow } from '../sql/sql-database.ts';
+import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
+import type { Ending } from '../../result/result-store.ts';
+import type { Told } from '../../wire/reply.ts';
 
 /** How long the tombstone of a cancelled or purged task turns away its copies. */
 const WITHDRAWN_KEEP_MS = 86_400_000;
@@ -293,4 +293,36 @@ export class PostgresLedger implements Ledger {
   onReady(hint: () => void): () => void {
     return this.#db.listen(READY_CHANNEL, hint);
   }
+}
+
+/** As long as a result is kept by default. */
+const KEEP_MS = 86_400_000;
+
+/** Where the waiters for later steps of a workflow learn that these never come. */
+function neverSentRecorder(db: SqlDatabase): NonNullable<Ledger['recordNeverSent']> {
+  return async (ids, told, of) => {
+    const { ending, error } = endOf(told);
+    await db.query(SQL.recordNeverSent, [
+      JSON.stringify(ids),
+      of,
+      ending,
+      encodeError(error),
+      KEEP_MS,
+    ]);
+  };
+}
+
+const DISCARDED = 'discarded: ';
+
+function endOf(told: Told): {
+  readonly ending: Exclude<Ending, 'done'>;
+  readonly error: Parameters<typeof encodeError>[0];
+} {
+  if (told.status === 'FAILURE') return { ending: 'dead', error: told.error };
+  const why = told.status === 'REVOKED' ? told.why : '';
+  const isDiscarded = why.startsWith(DISCARDED);
+  const message = isDiscarded ? why.slice(DISCARDED.length) : why;
+  const error = { type: 'TaskRevokedError', message, traceback: '' };
+  if (isDiscarded) return { ending: 'discarded', error };
+  return { ending: why === 'expired' ? 'expired' : 'cancelled', error };
 }

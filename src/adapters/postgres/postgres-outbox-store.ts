@@ -13,7 +13,7 @@ import type {
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
 import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ScanFloor } from '../../outbox/scan-floor.ts';
-import { slicesWithin } from '../../runtime/slices.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { PostgresReceiptStore } from './postgres-receipt-store.ts';

@@ -1,23 +1,21 @@
 import {
-  inLockOrder,
-  rowVersionOf,
   type NewTask,
   type OutboxWriter,
   type WriteAnswer,
+  inLockOrder,
+  rowVersionOf,
 } from '../../outbox/outbox-writer.ts';
 import { withProof } from '../sql/proofs.ts';
 import {
-  failedTransaction,
-  notInTransaction,
   type Executor,
   type TextRow,
+  failedTransaction,
+  notInTransaction,
 } from '../../outbox/transaction-adapter.ts';
-import type { Clock } from '../../runtime/clock.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { type Clock, systemRandom } from '../../runtime/runtime.ts';
 import type { ChordNote } from '../../task/chord-link.ts';
 import { EMBED } from '../../task/signature.ts';
 import { noteText } from './postgres-chord.ts';
-import { NotifyLimit } from './notify-limit.ts';
 import { translatePgError } from './pg-errors.ts';
 import { SQL } from './sql.generated.ts';
 
@@ -295,3 +293,32 @@ function rowTexts(task: NewTask): RowTexts {
 }
 
 const base64 = (text: string): string => Buffer.from(text).toString('base64');
+
+const PER_SECOND = 50;
+const BURST = 10;
+
+/**
+ * How often a process notifies relays. A commit that notifies holds a lock of the whole server until it is on the disk:
+ * many connections would commit one after the other. Above this rate relays find rows by polling: a relay that has just
+ * found some polls again soon.
+ */
+export class NotifyLimit {
+  readonly #clock: Clock;
+  #left = BURST;
+  #countedAt: number;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+    this.#countedAt = clock.monotonic();
+  }
+
+  /** Whether the next send may notify; if so, it is counted. */
+  take(): boolean {
+    const now = this.#clock.monotonic();
+    this.#left = Math.min(BURST, this.#left + ((now - this.#countedAt) / 1_000) * PER_SECOND);
+    this.#countedAt = now;
+    if (this.#left < 1) return false;
+    this.#left -= 1;
+    return true;
+  }
+}

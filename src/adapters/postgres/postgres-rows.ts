@@ -1,5 +1,5 @@
 import type { ErrorRecord, Outcome } from '../../ledger/ledger.ts';
-import { readErrorRecord } from '../../ledger/read-error.ts';
+import { readErrorRecord } from '../../ledger/read-entry.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { toBytes, toText } from '../../task/json.ts';
 import type { SqlParam, SqlRow } from '../sql/sql-database.ts';

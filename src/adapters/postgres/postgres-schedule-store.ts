@@ -1,9 +1,8 @@
 import type { TextRow } from '../../outbox/transaction-adapter.ts';
-import { systemClock } from '../../runtime/clock.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import { type FaultPoint, noFaults, systemClock } from '../../runtime/runtime.ts';
 import {
-  MAX_SCHEDULES,
   type Declared,
+  MAX_SCHEDULES,
   type ScheduleChange,
   type ScheduleClock,
   type ScheduleStore,

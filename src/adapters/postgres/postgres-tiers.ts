@@ -1,6 +1,6 @@
 import type { EvacuatedTask } from '../../ledger/evacuation.ts';
 import type { LeftBehind, ServedStore, TierStore } from '../../ledger/tier-store.ts';
-import { splitBody } from '../../task/split-body.ts';
+import { splitBody } from '../../task/input.ts';
 import { encodeError, taskColumns } from './postgres-rows.ts';
 import type { SqlDatabase } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';

@@ -1,5 +1,5 @@
 import type { Comparison, TransactionAdapter } from '../../outbox/transaction-adapter.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { systemRandom } from '../../runtime/runtime.ts';
 import type { SqlRunner } from '../sql/sql-database.ts';
 import type { SchemaNames } from './schema-names.ts';
 import { SQL } from './sql.generated.ts';

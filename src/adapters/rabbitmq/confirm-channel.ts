@@ -1,8 +1,7 @@
 import type { ConfirmChannel, Message } from 'amqplib';
 import type { PublishOutcome } from '../../broker/broker.ts';
 import { replyCode } from './rabbitmq-errors.ts';
-import type { Publication } from './frame-writer.ts';
-import { publishOn, type MessageSink } from './publish-frames.ts';
+import { type MessageSink, type Publication, publishOn } from './frame-writer.ts';
 import type { OpenLink } from './rabbitmq-link.ts';
 
 /**

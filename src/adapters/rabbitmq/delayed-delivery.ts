@@ -1,6 +1,6 @@
 import type { ChannelModel } from 'amqplib';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 import { isExchange } from './exchange.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import { withChannel } from './with-channel.ts';

@@ -1,8 +1,7 @@
-import { systemClock } from '../../runtime/clock.ts';
-import { FewAtOnce } from './few-at-once.ts';
+import { systemClock } from '../../runtime/runtime.ts';
+import { FewAtOnce, within } from './with-channel.ts';
 import type { OpenLink } from './rabbitmq-link.ts';
-import { ensureQueue, type QueueShape } from './topology.ts';
-import { within } from './within.ts';
+import { type QueueShape, ensureQueue } from './topology.ts';
 
 /** A declared queue is assumed to exist for this long; if it is deleted, it is declared again after that. */
 const KNOWN_FOR_MS = 60_000;

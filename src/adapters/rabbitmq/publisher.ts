@@ -1,6 +1,6 @@
 import type { PublishManner, PublishOutcome } from '../../broker/broker.ts';
 import { isOutlastError } from '../../errors/error.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 import type { Envelope, EnvelopeOptions } from '../../task/envelope.ts';
 import { readOptions } from '../../task/read-options.ts';
 import { encodeMessage } from '../../wire/encode-message.ts';
@@ -9,11 +9,10 @@ import { DelayedDelivery, delayedRoute } from './delayed-delivery.ts';
 import type { Publication } from './frame-writer.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
-import { FewAtOnce } from './few-at-once.ts';
+import { FewAtOnce, within } from './with-channel.ts';
 import { FollowUpQueues } from './follow-up-queues.ts';
-import { within } from './within.ts';
-import { RouteWindows, type RouteWindow } from './route-windows.ts';
-import { ensureQueue, isCeleryQueue, type QueueShape } from './topology.ts';
+import { type RouteWindow, RouteWindows } from './subscription.ts';
+import { type QueueShape, ensureQueue, isCeleryQueue } from './topology.ts';
 
 /** Shorter than any send timeout: a caller that has given up must not have its message written afterwards. */
 const TIMEOUT_MS = 5_000;

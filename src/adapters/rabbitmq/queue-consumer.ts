@@ -1,15 +1,15 @@
 import type { ConsumeMessage, GetMessage } from 'amqplib';
 import type { Delivery } from '../../broker/broker.ts';
 import type { Demand, PushedQueue, PushWindow, QueueDemand } from '../../broker/demand.ts';
-import { ByteAllowance, MessageSize } from '../../runtime/ahead-budget.ts';
+import { ByteAllowance, MessageSize } from '../../runtime/wakeable.ts';
 import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 import { decodeMessage } from '../../wire/decode-message.ts';
 import type { DelayedDelivery } from './delayed-delivery.ts';
 import { lost } from './rabbitmq-errors.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
 import { Subscription, type ConsumingEnd, type Window } from './subscription.ts';
-import { within } from './within.ts';
+import { within } from './with-channel.ts';
 import { ensureQueue, type QueueShape } from './topology.ts';
 
 /** A queue that cannot be consumed (no permission, its node is down) is retried with a backoff. */

@@ -1,10 +1,10 @@
 import { hostname } from 'node:os';
 import type { Broker, Delivery, PublishManner, PublishOutcome } from '../../broker/broker.ts';
 import type { Demand } from '../../broker/demand.ts';
-import { publishWithin } from '../../broker/publish-within.ts';
+import { publishWithin } from '../../broker/destination-guard.ts';
 import type { RabbitTarget } from '../../config/broker-target.ts';
-import { ByteAllowance } from '../../runtime/ahead-budget.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
+import { ByteAllowance } from '../../runtime/wakeable.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
 import { DelayedDelivery } from './delayed-delivery.ts';

@@ -1,11 +1,10 @@
 import type { ChannelModel } from 'amqplib';
 import type { RabbitHost } from '../../config/amqp-url.ts';
-import { advise, ok, problem, type Check } from '../../telemetry/checkup.ts';
+import { type Check, advise, ok, problem } from '../../telemetry/checkup.ts';
 import { isExchange } from './exchange.ts';
 import { replyCode } from './rabbitmq-errors.ts';
-import { RabbitLink, type OpenLink } from './rabbitmq-link.ts';
-import { withChannel } from './with-channel.ts';
-import { within } from './within.ts';
+import { type OpenLink, RabbitLink } from './rabbitmq-link.ts';
+import { withChannel, within } from './with-channel.ts';
 
 export interface RabbitCheckupOptions {
   readonly hosts: readonly RabbitHost[];

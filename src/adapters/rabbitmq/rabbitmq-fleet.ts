@@ -10,15 +10,14 @@ import type {
 } from '../../broker/fleet.ts';
 import type { RabbitHost } from '../../config/amqp-url.ts';
 import type { RabbitTarget } from '../../config/broker-target.ts';
-import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
-import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/celery-names.ts';
+import { type BackoffPolicy, backoffMs } from '../../runtime/backoff.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
+import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/headers.ts';
 import { toDriverTable } from './field-table.ts';
 import { lost } from './rabbitmq-errors.ts';
-import { RabbitLink, type OpenLink } from './rabbitmq-link.ts';
-import { CONTROL_SHAPE, ensureExchange, type ExchangeShape } from './topology.ts';
-import { ANSWER_MS, giveUp, openChannel } from './with-channel.ts';
-import { within } from './within.ts';
+import { type OpenLink, RabbitLink } from './rabbitmq-link.ts';
+import { CONTROL_SHAPE, type ExchangeShape, ensureExchange } from './topology.ts';
+import { ANSWER_MS, giveUp, openChannel, within } from './with-channel.ts';
 
 /** As Celery declares them. */
 const SHAPES: Readonly<Record<string, ExchangeShape>> = {

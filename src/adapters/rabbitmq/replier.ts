@@ -1,13 +1,13 @@
 import type { ConfirmChannel } from 'amqplib';
 import type { PublishOutcome } from '../../broker/broker.ts';
 import { toBytes } from '../../task/json.ts';
-import { CONTROL_EXCHANGE } from '../../wire/celery-names.ts';
+import { CONTROL_EXCHANGE } from '../../wire/headers.ts';
 import { writeRevoke } from '../../wire/control-message.ts';
 import type { Reply } from '../../wire/reply.ts';
 import { toDriverTable } from './field-table.ts';
 import type { OpenLink, RabbitLink } from './rabbitmq-link.ts';
 import { CONTROL_SHAPE, ensureExchange } from './topology.ts';
-import { within } from './within.ts';
+import { within } from './with-channel.ts';
 
 /** A server reports an alarm only when the first message is already blocked: runs must not wait for it. */
 const TIMEOUT_MS = 5_000;

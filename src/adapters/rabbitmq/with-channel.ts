@@ -1,6 +1,6 @@
 import type { Channel, ChannelModel } from 'amqplib';
 import { unavailable } from './rabbitmq-errors.ts';
-import { within } from './within.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
 
 /** A server that works answers at once. A queue that hangs (its process, or its majority) answers nothing until it is well. */
 export const ANSWER_MS = 10_000;
@@ -59,4 +59,47 @@ export function giveUp(model: ChannelModel, about: string, channel: Channel): vo
   const close = async (): Promise<void> => await channel.close();
   // It was closed meanwhile.
   close().catch(() => undefined);
+}
+
+/** The result of `answer`; fails after `ms`, and ignores what comes later. */
+export function within<T>(ms: number, answer: Promise<T>, what: string): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const cancel = systemClock.timer(ms, () => reject(late(ms, what)));
+    answer.then(resolve, reject).finally(cancel);
+  });
+}
+
+const late = (ms: number, what: string): Error =>
+  unavailable('channel', `RabbitMQ ${what} for ${ms} ms`, {
+    hint: 'Nothing to do: it is asked again.',
+    isPermanent: false,
+  });
+
+/** Runs a few functions at a time. One that takes too long gives up its slot to the next, and continues beside it. */
+export class FewAtOnce {
+  readonly #limitMs: number;
+  readonly #waiting: (() => void)[] = [];
+  #free: number;
+
+  constructor(slots: number, limitMs: number) {
+    this.#free = slots;
+    this.#limitMs = limitMs;
+  }
+
+  async run<T>(fn: () => Promise<T>): Promise<T> {
+    if (this.#free > 0) this.#free -= 1;
+    else await new Promise<void>(resolve => void this.#waiting.push(resolve));
+    const running = fn();
+    const ended = new AbortController();
+    const end = (): void => ended.abort();
+    running.then(end, end);
+    void sleep(systemClock, this.#limitMs, ended.signal).then(() => this.#leave());
+    return await running;
+  }
+
+  #leave(): void {
+    const next = this.#waiting.shift();
+    if (next) next();
+    else this.#free += 1;
+  }
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { toText } from '../../task/json.ts';
-import { celeryResultKey, readCeleryResult } from './celery-result.ts';
+import { celeryResultKey, readCeleryResult } from './redis-result-store.ts';
 
 interface ResultVector {
   readonly name: string;

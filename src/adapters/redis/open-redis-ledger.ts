@@ -11,7 +11,7 @@ import type { LateQueue } from '../../ledger/queue-check.ts';
 import type { ResultStore } from '../../result/result-store.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { LUA } from './lua.generated.ts';
-import { announceChords } from './redis-celery-chord.ts';
+import { announceChords } from './redis-chords.ts';
 import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisControlStore } from './redis-control-store.ts';

@@ -2,23 +2,22 @@ import type {
   AdmissionStore,
   KeyFigures,
   PermitUse,
-  Reservation,
-  ReserveReply,
-  ReserveRequest,
-  ReservationHolder,
-  ReservationWish,
   RateAsk,
   RateGrant,
   RateRefund,
+  Reservation,
+  ReservationHolder,
+  ReservationWish,
+  ReserveReply,
+  ReserveRequest,
   SweepReply,
 } from '../../admission/admission-store.ts';
 import { takeFrom } from '../../admission/gcra.ts';
-import { slicesOf } from '../../runtime/slices.ts';
-import { intervalUs, type Rate } from '../../task/admission-rule.ts';
+import { slicesOf } from '../../runtime/wakeable.ts';
+import { type Rate, intervalUs } from '../../task/admission-rule.ts';
 import { LUA } from './lua.generated.ts';
-import { AdmissionKeys } from './redis-admission-keys.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { findRecord, type RootsOf } from './redis-find.ts';
+import { type RootsOf, findRecord } from './redis-find.ts';
 import { RedisMemory } from './redis-memory.ts';
 import { pack } from './redis-pack.ts';
 
@@ -255,4 +254,39 @@ function rateOf(state: ReadonlyMap<string, number>): Rate | null {
   const [limit, perMs, burst] = [state.get('limit'), state.get('per'), state.get('burst')];
   if (limit === undefined || perMs === undefined || burst === undefined) return null;
   return { limit, perMs, burst };
+}
+
+/** The keys of admission. The part in braces decides the hash slot: all keys of one name are in one. */
+export class AdmissionKeys {
+  readonly #prefix: string;
+
+  constructor(prefix: string) {
+    this.#prefix = `${prefix}outlast:admission:`;
+  }
+
+  /** The names of all keys in use. */
+  get index(): string {
+    return `${this.#prefix}keys`;
+  }
+
+  state(key: string): string {
+    return `${this.#of(key)}state`;
+  }
+
+  places(key: string): string {
+    return `${this.#of(key)}places`;
+  }
+
+  wanted(key: string): string {
+    return `${this.#of(key)}wanted`;
+  }
+
+  permit(token: string): string {
+    return `${this.#prefix}permit:${token}`;
+  }
+
+  /** A name that contains braces would change its hash slot. */
+  #of(key: string): string {
+    return `${this.#prefix}{${/[{}]/.test(key) ? `%${encodeURIComponent(key)}` : key}}:`;
+  }
 }

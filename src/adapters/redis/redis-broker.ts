@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import type { Broker, Delivery, PublishManner, PublishOutcome } from '../../broker/broker.ts';
-import { publishWithin } from '../../broker/publish-within.ts';
-import { ByteAllowance } from '../../runtime/ahead-budget.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { publishWithin } from '../../broker/destination-guard.ts';
+import { ByteAllowance } from '../../runtime/wakeable.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { CONTROL_EXCHANGE } from '../../wire/celery-names.ts';
+import { CONTROL_EXCHANGE } from '../../wire/headers.ts';
 import { writeRevoke } from '../../wire/control-message.ts';
 import { MAX_MESSAGE_BYTES } from '../../wire/message.ts';
 import { RedisConnection } from './redis-connection.ts';

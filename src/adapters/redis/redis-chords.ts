@@ -1,9 +1,12 @@
-import type { ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
+import type { CeleryChords, ChordAnswer, ChordPart } from '../../ledger/ledger.ts';
 import { KEEP_OPEN_CHORD_MS, type OpenChord, type OpenChords } from '../../ledger/open-chord.ts';
-import { celeryChordKeys, joinCeleryChord } from './redis-celery-chord.ts';
-import { joinChord, KEEP_MS } from './redis-chord.ts';
 import { LUA } from './lua.generated.ts';
-import type { RedisConnection } from './redis-connection.ts';
+import { RedisConnection } from './redis-connection.ts';
+import { chordOf } from '../../task/chord-link.ts';
+import { itemsOf, membersOf } from '../../task/json-slices.ts';
+import type { Envelope } from '../../task/envelope.ts';
+import { readCeleryResult } from './redis-result-store.ts';
+import { redisTeller } from './redis-tell.ts';
 
 export interface ChordKeys {
   /** The key of the set of open chords. */
@@ -116,4 +119,130 @@ function inPairs(values: readonly Buffer[]): (readonly [string, number])[] {
     pairs.push([String(values[at]), Number(String(values[at + 1]))]);
   }
   return pairs;
+}
+
+/** How long keys live after their last use: a day more than a chord may wait, so that forgotten ones can be recognized. */
+const KEEP_MS: number = KEEP_OPEN_CHORD_MS + 86_400_000;
+
+/** Counts a part of the chord stored under this key. */
+async function joinChord(
+  connection: RedisConnection,
+  key: string,
+  { index, size, result, isSigned }: ChordPart,
+): Promise<ChordAnswer> {
+  const value = result === null ? '-' : `${isSigned === true ? '+' : '~'}${result}`;
+  const args = [index, size ?? '', value, KEEP_MS];
+  const reply = await connection.script(LUA.ledgerJoinChord, [key], args);
+  const [status, results = [], signed] = reply as readonly [number, (readonly Buffer[])?, number?];
+  if (status === 3)
+    return { status: 'complete', results: results.map(String), isSigned: signed === 1 };
+  return { status: status === 2 ? 'failed' : 'open' };
+}
+
+/** Where Celery's workers count the parts of a chord: the parts, a correction of their number, and the number. */
+const celeryChordKeys = (groupId: string): readonly [string, string, string] => {
+  const key = `celery-taskset-meta-${groupId}`;
+  return [`${key}.j`, `${key}.t`, `${key}.s`];
+};
+
+/** Counts a part of a chord that Celery's workers may run other parts of. */
+async function joinCeleryChord(
+  connection: RedisConnection,
+  chord: string,
+  part: ChordPart,
+): Promise<ChordAnswer> {
+  const { groupId, index, size, taskId, result } = part;
+  const keys = [chord, ...celeryChordKeys(groupId)];
+  const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
+  const value = result === null ? '-' : part.isSigned === true ? '+' : '~';
+  const args = [index, size ?? '', value, member, KEEP_MS, taskId];
+  const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
+  const [status, detail, signed] = reply as readonly [
+    number,
+    (readonly Buffer[] | Buffer)?,
+    number?,
+  ];
+  switch (status) {
+    case 2:
+      return { status: 'failed' };
+    case 3:
+      return {
+        status: 'complete',
+        results: (detail as readonly Buffer[]).map(resultOf),
+        isSigned: signed === 1,
+      };
+    case 4:
+      return failedPart(String(detail));
+    default:
+      return { status: 'open' };
+  }
+}
+
+/** The value in `[1, id, state, value]`, verbatim. */
+const resultOf = (member: Buffer): string => itemsOf(member.toString())[3] ?? 'null';
+
+/** A part that Celery has counted as failed: `[1, id, state, exception]`. */
+function failedPart(member: string): ChordAnswer {
+  const [, id = '""', state = '""', value = 'null'] = itemsOf(member);
+  const taskId = String(JSON.parse(id));
+  const meta = readCeleryResult(`{"status": ${state}, "result": ${value}}`);
+  const why = meta?.error ?? {
+    type: 'TaskRevokedError',
+    message: meta?.ending ?? '',
+    traceback: '',
+  };
+  return { status: 'failed', taskId, cause: why };
+}
+
+/**
+ * Writes the sizes of chords whose headers are about to be sent to where Celery's workers look: otherwise a header that
+ * only they run would never complete. Written before the messages, as Celery does. Completing a chord removes it.
+ */
+export async function announceChords(
+  connection: RedisConnection,
+  messages: readonly Envelope[],
+  note: (groupId: string) => Promise<void>,
+): Promise<void> {
+  const sizes = new Map<string, number>();
+  for (const message of messages) {
+    const chord = chordOf(message);
+    if (chord !== null) sizes.set(chord.groupId, chord.size);
+  }
+  for (const [groupId, size] of sizes) {
+    const [, , key] = celeryChordKeys(groupId);
+    await connection.command('set', key, size, 'PX', KEEP_MS, 'NX');
+    await note(groupId);
+  }
+}
+
+/** Chords in the Redis of Celery's results, beside a ledger that is elsewhere. */
+export interface OpenCeleryChords extends CeleryChords {
+  readonly close: () => Promise<void>;
+}
+
+const ROOT = 'outlast:celery-chords';
+/** As long as Celery keeps results by default. */
+const RESULT_MS = 86_400_000;
+
+/** It connects when it is first asked for something. */
+export async function openCeleryChords(url: string): Promise<OpenCeleryChords> {
+  const name = `outlast-chords-${process.pid}`;
+  const connection = await RedisConnection.open({ url, role: 'ledger', name });
+  const chords = new RedisChords(connection, {
+    index: ROOT,
+    keyOf: groupId => `${ROOT}:${groupId}`,
+    celeryResultMs: RESULT_MS,
+  });
+  return {
+    join: part => chords.join(part),
+    tell: redisTeller(connection, `${ROOT}:`, RESULT_MS),
+    store: async replies => {
+      for (const { body } of replies) {
+        const id = String(JSON.parse(membersOf(body).get('task_id') ?? '""'));
+        const keys = [`celery-task-meta-${id}`];
+        await connection.script(LUA.celeryStore, keys, [body, RESULT_MS]);
+      }
+    },
+    close: async () => connection.close(),
+  };
 }

@@ -24,12 +24,12 @@ import type {
   WorkerOpening,
 } from '../../ledger/ledger.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
-import { beginInParts } from './redis-begin-in-parts.ts';
+import { beginInParts } from './redis-begin.ts';
 import { RedisCancels } from './redis-cancels.ts';
 import { RedisChords } from './redis-chords.ts';
-import { clusterAfterLog } from './redis-cluster-after.ts';
+import { clusterAfterLog } from './redis-after.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { RedisHints } from './redis-hints.ts';
+import { RedisHints } from './redis-publish.ts';
 import type { RedisLedger } from './redis-ledger.ts';
 import type { RedisPartitions } from './redis-partitions.ts';
 import { purgeDead } from './redis-purge.ts';

@@ -3,10 +3,9 @@ import type { Cluster, Redis, RedisOptions } from 'ioredis';
 import { maskUrl } from '../../errors/mask-secrets.ts';
 import { rangeError } from '../../config/options.ts';
 import { backoffMs } from '../../runtime/backoff.ts';
-import { loadIoredis, type IoredisModule } from './load-ioredis.ts';
-import { replyCodeOf, translateRedisError, type RedisRole } from './redis-errors.ts';
-import { runScript, type LuaScript } from './redis-script.ts';
-import { parseRedisUrl, type RedisTarget, type RedisTlsFiles } from './redis-url.ts';
+import { type RedisRole, replyCodeOf, translateRedisError } from './redis-errors.ts';
+import { type RedisTarget, type RedisTlsFiles, parseRedisUrl } from './redis-url.ts';
+import { outlastError } from '../../errors/error.ts';
 
 /** Arguments and replies are bytes: an element of a queue need not be text. */
 export type RedisArgument = string | number | Uint8Array;
@@ -279,4 +278,46 @@ function readTlsFiles(files: RedisTlsFiles, option: string): NonNullable<RedisOp
 function toArgument(value: RedisArgument): string | number | Buffer {
   if (!(value instanceof Uint8Array) || Buffer.isBuffer(value)) return value;
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+}
+
+export type IoredisModule = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>;
+
+/** The driver is an optional peer dependency: it is loaded only when Redis is used. */
+async function loadIoredis(): Promise<IoredisModule> {
+  try {
+    return await import('ioredis');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ERR_MODULE_NOT_FOUND') throw error;
+    const install = 'npm i ioredis';
+    throw outlastError('ERR_DRIVER_MISSING', {
+      message: 'the Redis driver `ioredis` is not installed',
+      hint: `Run: ${install}`,
+      fields: { install },
+      cause: error,
+    });
+  }
+}
+
+/** An embedded script of `lua/`: one atomic step. */
+export interface LuaScript {
+  readonly sha: string;
+  readonly text: string;
+}
+
+/**
+ * Runs a script by its hash. A server that does not know it (restarted, flushed, failed over) refuses before running
+ * anything, so it is sent the text; every other error goes to the caller, because the script may have run.
+ */
+async function runScript(
+  client: Redis | Cluster,
+  script: LuaScript,
+  keys: readonly string[],
+  args: readonly (string | number | Buffer)[],
+): Promise<unknown> {
+  try {
+    return await client.callBuffer('evalsha', script.sha, keys.length, ...keys, ...args);
+  } catch (error) {
+    if (!(error instanceof Error) || !error.message.startsWith('NOSCRIPT')) throw error;
+    return await client.callBuffer('eval', script.text, keys.length, ...keys, ...args);
+  }
 }

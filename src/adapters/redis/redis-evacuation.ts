@@ -5,7 +5,7 @@ import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import type { RootsOf } from './redis-find.ts';
 import type { Rank } from './redis-keys.ts';
-import { withIsolation } from './redis-isolate.ts';
+import { withIsolation } from './redis-batch.ts';
 import { envelopeOf, readRecord } from './redis-record.ts';
 import { better, statusOf } from './redis-replies.ts';
 

@@ -7,8 +7,8 @@ import type {
   RequestMessage,
   RequestParts,
 } from '../../broker/fleet.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
-import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/celery-names.ts';
+import { sleep, systemClock } from '../../runtime/runtime.ts';
+import { CONTROL_EXCHANGE, EVENT_EXCHANGE, REPLY_EXCHANGE } from '../../wire/headers.ts';
 import { LUA } from './lua.generated.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { encodeNotice, readParts } from './redis-element.ts';

@@ -1,5 +1,5 @@
-import { systemRandom } from '../../runtime/random.ts';
-import { slicesOf } from '../../runtime/slices.ts';
+import { systemRandom } from '../../runtime/runtime.ts';
+import { slicesOf } from '../../runtime/wakeable.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { queueKeys } from './redis-keys.ts';

@@ -1,4 +1,4 @@
-import { ANY_TEXT, thisChar, Wildcard, type WildcardPart } from '../../task/wildcard.ts';
+import { ANY_TEXT, thisChar, Wildcard, type WildcardPart } from '../../task/glob.ts';
 
 /** Kombu's separator between the parts of a key or a binding. */
 const SEPARATOR = '\x06\x16';

@@ -1,4 +1,4 @@
-import type { FaultPoint } from '../../runtime/fault-point.ts';
+import type { FaultPoint } from '../../runtime/runtime.ts';
 
 /** How a ledger in Redis is used. */
 export interface RedisLedgerOptions {

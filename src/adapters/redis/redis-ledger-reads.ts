@@ -23,7 +23,7 @@ import { shownPayload } from '../../task/redacted.ts';
 import type { RedisChords } from './redis-chords.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
-import { walkDead } from './redis-dead.ts';
+import { walkDead } from './redis-purge.ts';
 import { unpack } from './redis-pack.ts';
 import { findRecord, mostInformative, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';

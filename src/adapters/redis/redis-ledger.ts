@@ -24,31 +24,31 @@ import type {
 } from '../../ledger/ledger.ts';
 import {
   BATCH_BYTES,
+  beginInSlices,
   bytesOfBury,
   bytesOfCommit,
   bytesOfEnvelope,
 } from '../../ledger/batch-limits.ts';
-import { beginInSlices } from '../../ledger/begin-in-slices.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
-import { slicesOf, slicesWithin } from '../../runtime/slices.ts';
+import { slicesOf, slicesWithin } from '../../runtime/wakeable.ts';
 import { LUA } from './lua.generated.ts';
 import { redisAfterLog } from './redis-after.ts';
-import { beginArguments, heldKeys, readBeginReply, type BeginReplyParts } from './redis-begin.ts';
+import { type BeginReplyParts, beginArguments, heldKeys, readBeginReply } from './redis-begin.ts';
 import { RedisChords } from './redis-chords.ts';
 import {
+  type CommitManner,
+  type NewCommit,
   commitParts,
   isOfNew,
   newCommitParts,
-  type CommitManner,
-  type NewCommit,
 } from './redis-commit.ts';
-import type { RedisArgument, RedisConnection } from './redis-connection.ts';
-import { idOf, isolateRecords, withIsolation } from './redis-isolate.ts';
+import type { LuaScript, RedisArgument, RedisConnection } from './redis-connection.ts';
+import { idOf, isolateRecords, withIsolation } from './redis-batch.ts';
 import type { RedisGeneration } from './redis-generation.ts';
-import { RedisHints } from './redis-hints.ts';
+import { RedisHints } from './redis-publish.ts';
 import { rankBy } from './redis-keys.ts';
-import { pack, type Packable } from './redis-pack.ts';
+import { type Packable, pack } from './redis-pack.ts';
 import { purgeDead } from './redis-purge.ts';
 import { packRunnable, redisRefusals } from './redis-refusals.ts';
 import { encodeError, messageParts } from './redis-record.ts';
@@ -60,7 +60,6 @@ import {
   revivalOf,
   statusOf,
 } from './redis-replies.ts';
-import type { LuaScript } from './redis-script.ts';
 import { redisTeller } from './redis-tell.ts';
 import type { RedisLedgerOptions } from './redis-ledger-options.ts';
 

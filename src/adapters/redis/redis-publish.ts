@@ -3,14 +3,14 @@ import type { Envelope } from '../../task/envelope.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';
 import { isWrongType } from './redis-errors.ts';
-import { encodeElement, type Element } from './redis-element.ts';
+import { type Element, encodeElement } from './redis-element.ts';
 import {
+  STEPS,
   bindingKey,
   boundQueues,
   isReservedKey,
   ownBinding,
   queueKeys,
-  STEPS,
 } from './redis-keys.ts';
 
 /** One script call stays below both: it blocks the server while it runs. */
@@ -188,3 +188,51 @@ const outcomeOf = (error: unknown): PublishOutcome => ({
 });
 
 const textOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
+
+/** A failed subscription is retried; until then workers rely on polling. */
+const RETRY_MS = 1_000;
+
+/** Forwards hints that tasks may be ready, on a connection that exists only while there are listeners. */
+export class RedisHints {
+  readonly #connection: RedisConnection;
+  readonly #pattern: string;
+  readonly #hints = new Set<() => void>();
+  #listening: RedisConnection | null = null;
+  #timer: NodeJS.Timeout | undefined;
+
+  constructor(connection: RedisConnection, pattern: string) {
+    this.#connection = connection;
+    this.#pattern = pattern;
+  }
+
+  add(hint: () => void): () => void {
+    // A separate entry, even if the same function is given twice.
+    const entry = (): void => hint();
+    this.#hints.add(entry);
+    if (this.#listening === null) this.#listen();
+    return () => {
+      this.#hints.delete(entry);
+      if (this.#hints.size === 0) this.close();
+    };
+  }
+
+  close(): void {
+    this.#hints.clear();
+    clearTimeout(this.#timer);
+    this.#listening?.close();
+    this.#listening = null;
+  }
+
+  #listen(): void {
+    const connection = this.#connection.another();
+    this.#listening = connection;
+    const notify = (): void => {
+      for (const hint of this.#hints) hint();
+    };
+    connection.subscribe(this.#pattern, notify).catch(() => {
+      connection.close();
+      if (this.#listening !== connection) return;
+      this.#timer = setTimeout(() => this.#listen(), RETRY_MS).unref();
+    });
+  }
+}

@@ -3,7 +3,7 @@ import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
 import { LUA } from './lua.generated.ts';
 import type { CommitManner } from './redis-commit.ts';
 import type { RedisArgument, RedisConnection } from './redis-connection.ts';
-import { withIsolation } from './redis-isolate.ts';
+import { withIsolation } from './redis-batch.ts';
 import { pack } from './redis-pack.ts';
 import { encodeError, envelopeOf, readRecord } from './redis-record.ts';
 import { statusOf } from './redis-replies.ts';

@@ -1,5 +1,5 @@
 import type { Ledger } from '../../ledger/ledger.ts';
-import { slicesOf } from '../../runtime/slices.ts';
+import { slicesOf } from '../../runtime/wakeable.ts';
 import { partsOf } from '../../wire/reply.ts';
 import { LUA } from './lua.generated.ts';
 import type { RedisConnection } from './redis-connection.ts';

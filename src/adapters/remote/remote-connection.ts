@@ -1,10 +1,16 @@
-import { connect, type Socket } from 'node:net';
-import type { Clock } from '../../runtime/clock.ts';
+import { type Socket, connect } from 'node:net';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { SqlRow } from '../sql/sql-database.ts';
-import type { Endpoint } from './endpoint.ts';
-import { FrameReader, frameTooLarge, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
-import { storeUnavailable } from './store-unavailable.ts';
-import { decodeReply, encode, PROTOCOL, type Reply, type RequestBody } from './wire.ts';
+import {
+  type Endpoint,
+  PROTOCOL,
+  type Reply,
+  type RequestBody,
+  decodeReply,
+  encode,
+  storeUnavailable,
+} from './wire.ts';
+import { FrameReader, MAX_FRAME_BYTES, frameTooLarge, writeFrame } from './frame.ts';
 import { decodeError } from '../../errors/wire-error.ts';
 
 export interface ConnectionOptions {

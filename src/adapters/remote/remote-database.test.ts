@@ -1,7 +1,7 @@
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import { openPGliteDatabase } from '../pglite/pglite-database.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import { FrameReader } from './frame.ts';

@@ -1,10 +1,9 @@
-import { systemClock, type Clock } from '../../runtime/clock.ts';
+import { type Clock, systemClock } from '../../runtime/runtime.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
-import type { Endpoint } from './endpoint.ts';
+import { type Endpoint, storeUnavailable } from './wire.ts';
 import { RemoteConnection } from './remote-connection.ts';
-import { runLimited, TRANSACTION_LIMIT_MS } from './run-limited.ts';
-import { storeUnavailable } from './store-unavailable.ts';
+import { TRANSACTION_LIMIT_MS, runLimited } from './run-limited.ts';
 
 /**
  * A function is called before every connection: a holder that restarts has another port and token.

@@ -1,11 +1,10 @@
 import { randomBytes, timingSafeEqual } from 'node:crypto';
-import { createServer, type AddressInfo, type Server, type Socket } from 'node:net';
-import { systemClock, type Clock } from '../../runtime/clock.ts';
+import { type AddressInfo, type Server, type Socket, createServer } from 'node:net';
+import { type Clock, systemClock } from '../../runtime/runtime.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
-import type { Endpoint } from './endpoint.ts';
+import { type Endpoint, PROTOCOL, TOKEN_BYTES, decodeRequest, encode } from './wire.ts';
 import { FrameReader, MAX_FRAME_BYTES, writeFrame } from './frame.ts';
 import { RemoteSession } from './remote-session.ts';
-import { decodeRequest, encode, PROTOCOL, TOKEN_BYTES } from './wire.ts';
 
 export interface ServeOptions {
   readonly clock?: Clock;

@@ -1,6 +1,6 @@
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { SqlRunner } from '../sql/sql-database.ts';
-import { storeUnavailable } from './store-unavailable.ts';
+import { storeUnavailable } from './wire.ts';
 
 /**
  * PGlite has one backend: an open transaction blocks all other callers, so none may last longer. The

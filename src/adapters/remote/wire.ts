@@ -1,6 +1,7 @@
 import { deserialize, serialize } from 'node:v8';
 import type { SqlParam, SqlRow } from '../sql/sql-database.ts';
 import type { WireError } from '../../errors/wire-error.ts';
+import { type OutlastError, outlastError } from '../../errors/error.ts';
 
 /**
  * The messages between a process that holds the database and one that does not. Both run the same
@@ -48,4 +49,29 @@ export function decodeRequest(payload: Buffer): Request {
 
 export function decodeReply(payload: Buffer): Reply {
   return deserialize(payload) as Reply;
+}
+
+/**
+ * Where a process serves its database to others on this machine. A process that knows it may read
+ * and write everything.
+ */
+export interface Endpoint {
+  /** TCP port on 127.0.0.1. */
+  readonly port: number;
+  /** 32 random bytes in hexadecimal. */
+  readonly token: string;
+}
+
+/** The database of another process, or our own after its end, cannot be reached. */
+export function storeUnavailable(
+  message: string,
+  hint: string,
+  cause?: unknown,
+): OutlastError<'ERR_STORE_UNAVAILABLE'> {
+  return outlastError('ERR_STORE_UNAVAILABLE', {
+    message,
+    hint,
+    fields: {},
+    ...(cause === undefined ? {} : { cause }),
+  });
 }

@@ -16,7 +16,7 @@ import type { Comparison, Executor, TransactionAdapter } from '../../outbox/tran
 import type { ScheduleStore } from '../../schedule/schedule-store.ts';
 import type { FenceRows } from '../../recovery/fence-rows.ts';
 import type { ResultStore } from '../../result/result-store.ts';
-import type { FaultPoint } from '../../runtime/fault-point.ts';
+import type { FaultPoint } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { Checkup } from '../../telemetry/checkup.ts';
 import type { Fences } from '../../worker/effects/door.ts';

@@ -1,7 +1,6 @@
 import { isOutlastError, outlastError } from '../../errors/error.ts';
 import { backoffMs } from '../../runtime/backoff.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { sleep, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import type { MigrateOptions } from './dialect.ts';
 
 /** How a change of a table waits for those who use it. */

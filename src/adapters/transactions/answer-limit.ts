@@ -1,5 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import { durationMs, type Duration } from '../../task/duration.ts';
 
 export interface AnswerOptions {

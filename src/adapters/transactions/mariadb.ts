@@ -5,7 +5,7 @@ import type {
 } from '../../outbox/transaction-adapter.ts';
 import { runInside } from '../mysql/run-inside.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
-import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/server-status.ts';
+import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/mysql-database.ts';
 
 /** The part of a `mariadb` connection that is used. */
 export interface MariadbConnectionLike {

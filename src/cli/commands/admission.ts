@@ -1,6 +1,6 @@
 import type { KeyFigures } from '../../admission/admission-store.ts';
 import { readContext, withAdmin, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast admission`: what is used, reserved and waiting under every key, and whether the store itself is full. */
 export const addAdmission: AddCommand = (program, output) => {

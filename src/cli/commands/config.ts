@@ -1,5 +1,5 @@
 import { readContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 import { JsonText } from '../output.ts';
 
 /** `outlast config`: the settings that a process would use here. */

@@ -1,11 +1,10 @@
 import type { Command } from 'commander';
 import type { Admin } from '../../admin/create-admin.ts';
 import type { DeadLetterDetails } from '../../ledger/dead-letter.ts';
-import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
+import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import { readWhole } from '../flags.ts';
-import type { AddCommand } from '../command.ts';
-import { toJson, type Output } from '../output.ts';
+import { type AddCommand, readWhole } from '../flags.ts';
+import { type Output, toJson } from '../output.ts';
 import { addPurge } from './dead-letters-purge.ts';
 import { addRetry } from './dead-letters-retry.ts';
 

@@ -1,6 +1,6 @@
 import { DEFAULT_PORT } from '../../dev/default-port.ts';
 import { shutdownSignal } from '../../process/shutdown-signal.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 import { logOptions, readContext, type CommonOptions } from '../context.ts';
 
 interface Options extends CommonOptions {

@@ -1,12 +1,11 @@
 import type { Command } from 'commander';
 import { CHECK_LIMITS, type CheckLimits } from '../../telemetry/checkup.ts';
-import { examine, type DoctorReport, type Patient } from '../../admin/doctor.ts';
+import { type DoctorReport, type Patient, examine } from '../../admin/doctor.ts';
 import { durationMs } from '../../task/duration.ts';
 import type { ResolvedConfig } from '../../config/config.ts';
-import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
+import { type CommonOptions, addOutboxFlag, readContext } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import { readDuration, readWhole } from '../flags.ts';
-import type { AddCommand } from '../command.ts';
+import { type AddCommand, readDuration, readWhole } from '../flags.ts';
 import type { Output } from '../output.ts';
 
 interface Options extends CommonOptions {
@@ -101,7 +100,7 @@ async function patientsOf(
   { outbox }: Options,
   limits: CheckLimits,
 ): Promise<readonly Patient[]> {
-  const { checkDatabase } = await import('../../context/check-database.ts');
+  const { checkDatabase } = await import('../../context/check-redis.ts');
   const { redisPatients } = await import('../../context/check-redis.ts');
   const { rabbitPatients } = await import('../../context/check-rabbit.ts');
   const named = Object.entries(config.outboxes).map(([name, target]) => ({

@@ -4,13 +4,11 @@ import { outlastError } from '../../errors/error.ts';
 import { callKey } from '../../task/call-key.ts';
 import { decodeBody, encodeInput, inputFromCall } from '../../task/input.ts';
 import { decodeJson, toBytes, toText } from '../../task/json.ts';
-import { printableJson } from '../../telemetry/printable.ts';
-import type { AddCommand } from '../command.ts';
-import { readContext, withAdmin, type CommandContext, type CommonOptions } from '../context.ts';
+import { printableJson } from '../../telemetry/logger.ts';
+import { type AddCommand, findContract, flagsConflict } from '../flags.ts';
+import { type CommandContext, type CommonOptions, readContext, withAdmin } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
-import { findContract } from '../find-contract.ts';
-import { flagsConflict } from '../flags.ts';
-import { JsonText, toJson, type Output } from '../output.ts';
+import { JsonText, type Output, toJson } from '../output.ts';
 
 interface Options extends CommonOptions {
   readonly task?: string;

@@ -1,6 +1,6 @@
 import { loadDialect, migrateTarget } from '../../context/openers.ts';
 import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast migrate`: creates or updates the tables. */
 export const addMigrate: AddCommand = (program, output) => {

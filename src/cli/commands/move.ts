@@ -2,10 +2,10 @@ import { outlastError } from '../../errors/error.ts';
 import { openContext, type Context } from '../../context/context.ts';
 import { moveTier, type MoveParts, type MoveReport } from '../../admin/move-tier.ts';
 import { takesTasks, type TierMemory } from '../../ledger/tier-store.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import { readContext, withContext, type CommandContext, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 import type { Output } from '../output.ts';
 
 interface Options extends CommonOptions {

@@ -1,7 +1,6 @@
 import type { Admin } from '../../admin/create-admin.ts';
-import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
-import { readWhole } from '../flags.ts';
-import type { AddCommand } from '../command.ts';
+import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
+import { type AddCommand, readWhole } from '../flags.ts';
 
 interface ListOptions extends CommonOptions {
   readonly limit: string;

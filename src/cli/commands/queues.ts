@@ -1,5 +1,5 @@
 import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast queues`: their tasks, their consumers, and whether they are paused. */
 export const addQueues: AddCommand = (program, output) => {

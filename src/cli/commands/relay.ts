@@ -7,7 +7,7 @@ import {
   withContext,
   type CommonOptions,
 } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** These need a relay that keeps running. */
 const PROBES = ['livenessFile', 'healthPort', 'healthHost'];

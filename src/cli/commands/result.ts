@@ -1,13 +1,13 @@
 import { outlastError } from '../../errors/error.ts';
-import { sleep } from '../../runtime/clock.ts';
+import { sleep } from '../../runtime/runtime.ts';
 import { toText } from '../../task/json.ts';
 import { safeKey } from '../../task/names.ts';
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
-import { printableJson } from '../../telemetry/printable.ts';
+import { printableJson } from '../../telemetry/logger.ts';
 import type { Context } from '../../context/context.ts';
 import { readContext, withContext, type CommonOptions } from '../context.ts';
 import { EXIT, type ExitCode } from '../exit-codes.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 import { JsonText } from '../output.ts';
 
 /** `outlast result`: how a task ended. */

@@ -1,6 +1,6 @@
 import { shutdownSignal } from '../../process/shutdown-signal.ts';
 import { addSectionFlags, readContext, withContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast resurrector`: brings back the tasks of dead workers. */
 export const addResurrector: AddCommand = program => {

@@ -1,6 +1,6 @@
 import { createSchedules, type ScheduleDetails } from '../../app/create-schedules.ts';
 import { readContext, withContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 const VERBS = {
   pause: 'it fires no more, whatever restarts; slots that pass are not made up for',

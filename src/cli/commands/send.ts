@@ -1,12 +1,11 @@
 import { outlastError } from '../../errors/error.ts';
-import { task, type Task } from '../../task/define-task.ts';
+import { type Task, task } from '../../task/define-task.ts';
 import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
 import { decodeJson, toBytes } from '../../task/json.ts';
 import { unchecked } from '../../task/standard-schema.ts';
-import { sendCalls } from '../../app/send-calls.ts';
-import { addOutboxFlag, readContext, withContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
-import { findContract } from '../find-contract.ts';
+import { sendCalls } from '../../app/create-outlast.ts';
+import { type CommonOptions, addOutboxFlag, readContext, withContext } from '../context.ts';
+import { type AddCommand, findContract } from '../flags.ts';
 import { addSendFlags, readSendFlags } from '../send-flags.ts';
 
 interface Options extends CommonOptions {

@@ -1,7 +1,6 @@
 import { leftBehind } from '../../context/tier-memory.ts';
-import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
-import { readWhole } from '../flags.ts';
-import type { AddCommand } from '../command.ts';
+import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
+import { type AddCommand, readWhole } from '../flags.ts';
 
 /** `outlast stats`: counts of tasks by state. */
 export const addStats: AddCommand = (program, output) => {

@@ -2,11 +2,10 @@ import type { Command } from 'commander';
 import type { Admin, TaskListOptions } from '../../admin/create-admin.ts';
 import type { TaskInspection } from '../../admin/inspect-task.ts';
 import { FILTER_TERMS, type FilterTerm } from '../../admin/task-filter.ts';
-import type { AddCommand } from '../command.ts';
-import { addOutboxFlag, readContext, withAdmin, type CommonOptions } from '../context.ts';
+import { type AddCommand, readDuration, readWhole } from '../flags.ts';
+import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import { readDuration, readWhole } from '../flags.ts';
-import { JsonText, toJson, type Output } from '../output.ts';
+import { JsonText, type Output, toJson } from '../output.ts';
 
 /** `outlast tasks`: where tasks are, what they hold, why they do not run. */
 export const addTasks: AddCommand = (program, output, finish) => {

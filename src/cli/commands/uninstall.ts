@@ -1,7 +1,7 @@
 import { loadDialect } from '../../context/openers.ts';
 import { uninstall } from '../../context/uninstall.ts';
 import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast uninstall`: drops what `outlast migrate` made. */
 export const addUninstall: AddCommand = (program, output) => {

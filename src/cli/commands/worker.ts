@@ -10,7 +10,7 @@ import {
   withContext,
   type CommonOptions,
 } from '../context.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 const REAPS_NOTHING =
   'this is PID 1, and node reaps no orphans: where handlers start processes, put an init in front (tini, docker run --init, shareProcessNamespace)';

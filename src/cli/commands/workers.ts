@@ -1,6 +1,6 @@
 import { readContext, withAdmin, type CommonOptions } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import type { AddCommand } from '../command.ts';
+import type { AddCommand } from '../flags.ts';
 
 /** `outlast workers`: the live workers, and those that were asked to end. */
 export const addWorkers: AddCommand = (program, output, finish) => {

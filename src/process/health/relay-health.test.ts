@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { isOutlastError } from '../../errors/error.ts';
 import type { RelayStatus } from '../../relay/relay.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { freePort } from '../../../test/support/free-port.ts';
 import { VirtualTime } from '../../testing/virtual-time.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { WorkerStatus } from '../../worker/worker-deps.ts';
 import type { Health } from './health-server.ts';
 

@@ -1,7 +1,7 @@
 import { Worker as Thread } from 'node:worker_threads';
 import type { ResolvedConfig } from '../../config/config.ts';
 import { requireLedger } from '../../config/database-url.ts';
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { Beat, Heartbeat } from '../../worker/lease/heartbeat.ts';
 import {
@@ -12,7 +12,7 @@ import {
 } from './heartbeat-data.ts';
 import { ledgerParts } from '../../context/messaging.ts';
 import type { LeaseTarget } from '../../context/openers.ts';
-import { ownPart } from '../own-part.ts';
+import { ownPart } from '../worker-spec.ts';
 
 type HeartbeatConfig = Pick<ResolvedConfig, 'database' | 'broker' | 'ledger' | 'worker'>;
 

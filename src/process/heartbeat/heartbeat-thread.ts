@@ -1,10 +1,9 @@
 import { parentPort, workerData } from 'node:worker_threads';
 import { isUnavailable } from '../../errors/error.ts';
-import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
-import { sleep, systemClock } from '../../runtime/clock.ts';
-import { HedgedHeartbeat, type HeartbeatLink } from '../../worker/lease/hedged-heartbeat.ts';
-import { processFaultPoint } from '../../runtime/fault-point.ts';
-import { HEARTBEAT_SLOTS, type FromHeartbeat, type HeartbeatThreadData } from './heartbeat-data.ts';
+import { type BackoffPolicy, backoffMs } from '../../runtime/backoff.ts';
+import { processFaultPoint, sleep, systemClock } from '../../runtime/runtime.ts';
+import { type HeartbeatLink, HedgedHeartbeat } from '../../worker/lease/hedged-heartbeat.ts';
+import { type FromHeartbeat, HEARTBEAT_SLOTS, type HeartbeatThreadData } from './heartbeat-data.ts';
 import { openHeartbeatLink } from '../../context/openers.ts';
 
 /**

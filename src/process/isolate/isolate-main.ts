@@ -1,14 +1,11 @@
-import { takeKeys } from '../../config/signing-env.ts';
+import { takeKeys } from '../../config/signing.ts';
 import { encodeError } from '../../errors/wire-error.ts';
-import { systemClock } from '../../runtime/clock.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { processFaultPoint, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import { noEvents } from '../../telemetry/events.ts';
 import { isolateLogger } from '../../worker/isolate/isolate-log.ts';
 import type { ToIsolate } from '../../worker/isolate/isolate.ts';
 import { IsolateServer } from '../../worker/isolate/serve-isolate.ts';
-import { processFaultPoint } from '../../runtime/fault-point.ts';
-import { handlerMap } from '../handler-map.ts';
-import { loadHandlers } from '../load-handlers.ts';
+import { handlerMap, loadHandlers } from '../load-handlers.ts';
 import type { IsolateMessage, IsolateSpec } from './isolate-spec.ts';
 
 export interface IsolateEnds {

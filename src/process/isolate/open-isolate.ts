@@ -1,10 +1,10 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { Worker as Thread } from 'node:worker_threads';
-import { envForHandlers } from '../../config/signing-env.ts';
+import { envForHandlers } from '../../config/signing.ts';
 import { outlastError } from '../../errors/error.ts';
 import { decodeError } from '../../errors/wire-error.ts';
-import { sleep, type Clock } from '../../runtime/clock.ts';
+import { sleep, type Clock } from '../../runtime/runtime.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import { writeIsolateLine } from '../../worker/isolate/isolate-log.ts';
 import type {
@@ -13,7 +13,7 @@ import type {
   IsolateMode,
   ToIsolate,
 } from '../../worker/isolate/isolate.ts';
-import { ownPart } from '../own-part.ts';
+import { ownPart } from '../worker-spec.ts';
 import { ISOLATE_ENV, type IsolateMessage, type IsolateSpec } from './isolate-spec.ts';
 
 /** A thread or a process, as far as an isolate needs it. */

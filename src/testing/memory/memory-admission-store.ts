@@ -13,7 +13,7 @@ import type {
   SweepReply,
 } from '../../admission/admission-store.ts';
 import { takeFrom } from '../../admission/gcra.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import { intervalUs, type Rate } from '../../task/admission-rule.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import type { TaskRecord } from './memory-record.ts';

@@ -1,6 +1,6 @@
 import { AFTER_LIST_BYTES, bytesOfEnvelope } from '../../ledger/batch-limits.ts';
 import type { AfterEntry, AfterLog } from '../../ledger/ledger.ts';
-import { slicesWithin } from '../../runtime/slices.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
 
 /** The follow-ups of terminal steps. */

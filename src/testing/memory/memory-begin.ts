@@ -1,15 +1,15 @@
 import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
-import type {
-  BeginReply,
-  BeginRequest,
-  BegunTask,
-  MessageAnswer,
-  TaskRef,
+import {
+  type BeginReply,
+  type BeginRequest,
+  type BegunTask,
+  type MessageAnswer,
+  type TaskRef,
+  isSuspect,
 } from '../../ledger/ledger.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedgerState } from './memory-ledger-state.ts';
-import { copyEnvelope, remember, type TaskRecord } from './memory-record.ts';
-import { isSuspect } from '../../ledger/suspect.ts';
+import { type TaskRecord, copyEnvelope, remember } from './memory-record.ts';
 
 /** A record with known bytes: all but a tombstone that was left before its task arrived. */
 type KnownRecord = TaskRecord & { readonly envelope: Envelope };

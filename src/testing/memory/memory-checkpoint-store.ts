@@ -1,5 +1,5 @@
 import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-store.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 
 interface Kept extends CheckpointKey {
   readonly data: Uint8Array;

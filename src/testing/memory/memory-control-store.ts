@@ -4,7 +4,7 @@ import type {
   ControlOrders,
   ControlStore,
 } from '../../ledger/control-store.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 
 interface Entry extends ConsumerReport {
   readonly untilMs: number;

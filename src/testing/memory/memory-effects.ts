@@ -1,6 +1,6 @@
 import { outlastError } from '../../errors/error.ts';
 import type { RunRef } from '../../ledger/ledger.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import { noFaults, type FaultPoint } from '../../runtime/runtime.ts';
 import {
   effectKeyOf,
   type DoorRun,

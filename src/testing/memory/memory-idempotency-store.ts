@@ -13,7 +13,7 @@ import {
   type KeyRun,
   type RenewRequest,
 } from '../../idempotency/idempotency-store.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 
 interface KeyRow {
   state: KeyRecord['state'];

@@ -1,17 +1,25 @@
 import {
-  endedKey,
   type AfterEntry,
   type ChordPart,
   type ErrorRecord,
+  endedKey,
 } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { hasFollowUps } from '../../task/signature.ts';
 import { wantsReply } from '../../wire/reply.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
-import { copyEnvelope, newRecord, remember } from './memory-record.ts';
-import type { Journal, JournalEntry, LedgerStep, TaskRecord, WorkerRow } from './memory-record.ts';
+import {
+  type Journal,
+  type JournalEntry,
+  type LedgerStep,
+  type TaskRecord,
+  type WorkerRow,
+  copyEnvelope,
+  newRecord,
+  remember,
+} from './memory-record.ts';
 
 /** As in PostgreSQL: without a configured window a record is kept for a day. */
 const DEFAULT_KEEP_MS = 86_400_000;

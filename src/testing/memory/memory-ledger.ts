@@ -29,7 +29,7 @@ import type {
   PurgeRequest,
   ReviveStatus,
 } from '../../outbox/outbox-store.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { DIGEST_CONFLICT } from '../../task/marks.ts';
 import { afterLog } from './memory-after.ts';

@@ -1,6 +1,6 @@
 import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
-import { slicesWithin } from '../../runtime/slices.ts';
-import { isLimited } from '../../admission/limited.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
+import { isLimited } from '../../admission/limits.ts';
 import type {
   ClaimRequest,
   MovedRow,
@@ -14,7 +14,7 @@ import type {
 } from '../../outbox/outbox-store.ts';
 import type { ReceiptStore } from '../../outbox/receipt-store.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { MemoryLedger } from './memory-ledger.ts';
 import {

@@ -1,9 +1,8 @@
 import type { NewTask } from '../../outbox/outbox-writer.ts';
-import type { Clock } from '../../runtime/clock.ts';
-import { noFaults, type FaultPoint } from '../../runtime/fault-point.ts';
+import { type Clock, type FaultPoint, noFaults } from '../../runtime/runtime.ts';
 import {
-  MAX_SCHEDULES,
   type Declared,
+  MAX_SCHEDULES,
   type ScheduleChange,
   type ScheduleClock,
   type ScheduleStore,

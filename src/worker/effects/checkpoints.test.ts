@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { MemoryCheckpointStore } from '../../testing/memory/memory-checkpoint-store.ts';
 import type { CheckpointKey } from '../../ledger/checkpoint-store.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
+import { noFaults } from '../../runtime/runtime.ts';
 import { toBytes, toText } from '../../task/json.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { LedgerDriver } from '../../../test/conformance/ledger-driver.ts';

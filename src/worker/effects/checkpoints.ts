@@ -4,7 +4,7 @@ import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-sto
 import type { BegunTask, Ledger, RunRef, StepStatus } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { toBytes, toText } from '../../task/json.ts';
-import { runKey } from '../run/run-key.ts';
+import { runKey } from '../run/claim-key.ts';
 
 /** A checkpoint up to this size is stored in the ledger itself. */
 const INLINE_BYTES = 262_144;

@@ -1,9 +1,8 @@
 import { createHash } from 'node:crypto';
 import { outlastError } from '../../errors/error.ts';
 import type { Ledger, RunRef } from '../../ledger/ledger.ts';
-import type { FaultPoint } from '../../runtime/fault-point.ts';
-import type { Task } from '../../task/define-task.ts';
-import type { SendOptions } from '../../task/define-task.ts';
+import type { FaultPoint } from '../../runtime/runtime.ts';
+import type { SendOptions, Task } from '../../task/define-task.ts';
 
 /**
  * The effect-once door. In one transaction of the user's database: the fence is checked and its lock held, the

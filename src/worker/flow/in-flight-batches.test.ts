@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { InFlightBatches } from './in-flight-batches.ts';
+import { InFlightBatches } from './flow.ts';
 
 describe('the in-flight batches of a worker', () => {
   it('are two at most; a third waits for the first', async () => {

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { orderQueues } from './order-queues.ts';
+import { orderQueues } from './flow.ts';
 
 /** How often each of two queues comes first, over every pair of draws of a grid. */
 function shares(weights: readonly [number, number]): number {

@@ -1,8 +1,7 @@
 import type { Broker, Delivery } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
-import type { Clock } from '../../runtime/clock.ts';
-import { RetryPace } from '../../runtime/retry-pace.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
+import type { Clock, Runtime } from '../../runtime/runtime.ts';
+import { RetryPace } from '../../runtime/backoff.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import type { Flow } from './flow.ts';
 

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { PushPace } from './push-pace.ts';
+import { PushPace } from './queue-windows.ts';
 
 function setup() {
   let now = 0;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { TestQueue } from '../../../test/support/pushed-queue.ts';
 import { VirtualTime } from '../../testing/virtual-time.ts';
-import { PushWindows, type PushOptions } from './push-windows.ts';
+import { PushWindows, type PushOptions } from './queue-windows.ts';
 
 const SLOTS = 16;
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { TestQueue } from '../../../test/support/pushed-queue.ts';
-import { PushWindows } from './push-windows.ts';
+import { PushWindows } from './queue-windows.ts';
 
 function setup(slots: number, queues = 3) {
   let nowMs = 0;

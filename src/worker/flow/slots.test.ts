@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../testing/virtual-time.ts';
-import { RunStop } from '../run/run-stop.ts';
+import { RunStop } from '../run/settlement.ts';
 import { Slots, type SlotHolder } from './slots.ts';
 
 class TestRun extends RunStop implements SlotHolder {

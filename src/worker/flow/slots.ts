@@ -1,5 +1,5 @@
-import type { Clock } from '../../runtime/clock.ts';
-import type { RunStop, StopReason } from '../run/run-stop.ts';
+import type { Clock } from '../../runtime/runtime.ts';
+import type { RunStop, StopReason } from '../run/settlement.ts';
 
 /** A run that has waited for a slot for this long is given back: another worker may have one. */
 const LATE_MS = 250;

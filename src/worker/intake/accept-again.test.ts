@@ -1,16 +1,14 @@
 import { describe, expect, it } from 'vitest';
-import { letterBeside } from '../../ledger/letter-beside.ts';
+import { letterBeside } from '../../ledger/dead-letter.ts';
 import type { BegunTask, ParkItem } from '../../ledger/ledger.ts';
-import { systemClock } from '../../runtime/clock.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { noFaults, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { Keyring, NO_KEYS } from '../../task/keyring.ts';
 import { noEvents } from '../../telemetry/events.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { makeEnvelope } from '../../../test/conformance/envelopes.ts';
-import { acceptAgain } from './accept-again.ts';
+import { acceptAgain } from './ledger-trust.ts';
 
 const runtime = {
   clock: systemClock,

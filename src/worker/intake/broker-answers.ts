@@ -1,5 +1,5 @@
 import type { Broker, Delivery } from '../../broker/broker.ts';
-import { endOfTick } from '../../runtime/end-of-tick.ts';
+import { endOfTick } from '../../runtime/wakeable.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 
 /** Answers of one worker to its broker, in batches: answers of the same tick are sent together. */

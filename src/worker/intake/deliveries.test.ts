@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest';
 import { MemoryBroker } from '../../testing/memory/memory-broker.ts';
 import { MemoryLedger } from '../../testing/memory/memory-ledger.ts';
-import { systemClock } from '../../runtime/clock.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { noFaults, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import { noEvents } from '../../telemetry/events.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { toBytes } from '../../task/json.ts';

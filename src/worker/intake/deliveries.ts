@@ -1,7 +1,6 @@
 import type { Broker, Delivery } from '../../broker/broker.ts';
 import { isUnavailable } from '../../errors/error.ts';
-import { letterBeside } from '../../ledger/letter-beside.ts';
-import { reportBuried } from '../../ledger/report-buried.ts';
+import { letterBeside, reportBuried } from '../../ledger/dead-letter.ts';
 import type {
   BeginOpen,
   BuryItem,
@@ -12,15 +11,22 @@ import type {
 } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
-import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
+import { type Keyring, NO_KEYS } from '../../task/keyring.ts';
 import type { Redact } from '../../task/redact.ts';
-import { withCopies } from '../../task/with-copies.ts';
+import { withCopies } from '../../task/digest.ts';
 import { canMap } from '../celery-tasks.ts';
-import { canRun, type Abilities } from '../handler.ts';
-import { keepHeaders } from '../../wire/kept-headers.ts';
-import { answerRefused, type AnswerRefusedDeps } from './answer-refused.ts';
-import { buryRefused, buryUndecodable } from './bury-refused.ts';
+import { type Abilities, canRun } from '../handler.ts';
+import { keepHeaders } from '../../wire/headers.ts';
+import {
+  type AnswerRefusedDeps,
+  answerRefused,
+  buryRefused,
+  buryUndecodable,
+} from './refused-messages.ts';
 import type { RunObserver } from '../run-observer.ts';
+import type { Heartbeat } from '../lease/heartbeat.ts';
+import type { Intake } from './intake.ts';
+import type { Prefetch } from '../flow/prefetch.ts';
 
 export interface DeliveryDeps {
   readonly ledger: Pick<Ledger, 'bury' | 'park' | 'recordNeverSent'>;
@@ -178,7 +184,7 @@ const NONE: ReadonlyMap<number, unknown> = new Map();
  * Acknowledges what the ledger has already; the deliveries of begun tasks wait until their run is settled. A ledger that
  * acknowledges by itself has done both: only messages that must be buried first are left.
  */
-export async function answerDeliveries(
+async function answerDeliveries(
   { given, answers, isAcknowledged, unstorable = NONE }: Begun,
   deps: DeliveryDeps,
 ): Promise<Answered> {
@@ -282,5 +288,72 @@ async function isBuried(envelope: Envelope, deps: DeliveryDeps): Promise<boolean
       'a message with the id of another task could not be buried; it is kept for a while',
     );
     return false;
+  }
+}
+
+export interface MessageCustodyParts {
+  readonly broker: Pick<Broker, 'giveBack'>;
+  readonly heartbeat: Pick<Heartbeat, 'lastBeatAt'>;
+  readonly intake: Intake;
+  readonly prefetch: Prefetch;
+}
+
+/** Handles messages between the broker and the ledger: those that the ledger takes, and those that it does not. */
+export class MessageCustody {
+  readonly #parts: MessageCustodyParts;
+
+  constructor(parts: MessageCustodyParts) {
+    this.#parts = parts;
+  }
+
+  /** Returns the messages that can be begun; the ledger has the others. */
+  async accept(
+    taken: readonly Delivery[],
+    taker: Taker,
+    deps: DeliveryDeps,
+  ): Promise<readonly Beginnable[]> {
+    const { intake } = this.#parts;
+    if (taken.length === 0) return [];
+    try {
+      const { beginnable, parked } = await acceptDeliveries(taken, taker, deps);
+      if (parked > 0) intake.took();
+      else if (beginnable.length === 0) intake.unproven();
+      return beginnable;
+    } catch (error) {
+      // The ledger did not take the messages that cannot run now: only this worker can answer for them.
+      intake.keep(taken, error);
+      throw error;
+    }
+  }
+
+  /** The deliveries of begun tasks, by id. */
+  async answer(begun: Begun, deps: DeliveryDeps): Promise<ReadonlyMap<string, Delivery>> {
+    if (begun.given.length > 0) this.#parts.intake.took();
+    const { begun: byId, unanswered } = await answerDeliveries(begun, deps);
+    if (unanswered.length > 0) this.#parts.prefetch.shelve(unanswered);
+    return byId;
+  }
+
+  /**
+   * These were not begun. `error` is null if the ledger gave no final answer: the worker leaves, or has lost its
+   * incarnation, and with it the right to everything it holds. Returns null.
+   */
+  async setBack(
+    deliveries: readonly Beginnable[],
+    error: Error | null,
+    askedAt: number,
+  ): Promise<null> {
+    const { intake, prefetch, heartbeat, broker } = this.#parts;
+    const copies = deliveries.map(({ delivery }) => delivery);
+    if (copies.length === 0) return null;
+    if (error === null) {
+      intake.unproven();
+      await broker.giveBack(copies);
+      return null;
+    }
+    intake.keep(copies, error);
+    // The ledger does not get our heartbeats either: another worker may reach it.
+    if (heartbeat.lastBeatAt() <= askedAt) await prefetch.giveBack();
+    return null;
   }
 }

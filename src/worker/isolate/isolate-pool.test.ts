@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { systemClock } from '../../runtime/clock.ts';
+import { systemClock } from '../../runtime/runtime.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { IsolatePool } from './isolate-pool.ts';
 import type { Isolate, IsolateMode, StopSignals } from './isolate.ts';

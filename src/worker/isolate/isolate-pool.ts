@@ -1,6 +1,5 @@
 import { outlastError } from '../../errors/error.ts';
-import { sleep } from '../../runtime/clock.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
+import { type Runtime, sleep } from '../../runtime/runtime.ts';
 import type { Isolate, IsolateMode, Isolates, StopSignals } from './isolate.ts';
 
 export interface IsolatePoolDeps {

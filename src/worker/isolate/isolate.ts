@@ -2,8 +2,7 @@ import type { WireError } from '../../errors/wire-error.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
 import type { EffectKey } from '../effects/door.ts';
 import type { HandlerMode } from '../handler.ts';
-import type { RunStop, StopReason } from '../run/run-stop.ts';
-import type { Settlement } from '../run/settlement.ts';
+import type { RunStop, Settlement, StopReason } from '../run/settlement.ts';
 
 /** A separate thread or process, in which one handler runs at a time. */
 export interface Isolate {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../testing/virtual-time.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
+import { noFaults } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
@@ -12,7 +12,7 @@ import { outlastError } from '../../errors/error.ts';
 import { defineHandler } from '../handler.ts';
 import type { FromIsolate, IsolateListener, Isolate, ToIsolate } from './isolate.ts';
 import { runInIsolate } from './run-in-isolate.ts';
-import { RunStop, type StopReason } from '../run/run-stop.ts';
+import { RunStop, type StopReason } from '../run/settlement.ts';
 
 const contract = task('isolate.task');
 const handler = defineHandler(

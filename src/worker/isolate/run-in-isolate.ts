@@ -1,29 +1,28 @@
 import { encodeError } from '../../errors/wire-error.ts';
 import type { BegunTask } from '../../ledger/ledger.ts';
-import { sleep } from '../../runtime/clock.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
+import { type Runtime, sleep } from '../../runtime/runtime.ts';
 import { readOptions } from '../../task/read-options.ts';
 import type { EffectKey } from '../effects/door.ts';
-import { hasExpired } from '../run/has-expired.ts';
+import { hasExpired } from '../run/admit.ts';
 import type { Handler } from '../handler.ts';
 import { unpackError } from '../run/pack-error.ts';
 import type {
   FromIsolate,
-  PackedSettlement,
   Isolate,
   IsolateListener,
   IsolateMode,
   Isolates,
+  PackedSettlement,
 } from './isolate.ts';
 import type { RunLedger } from '../run/run-scope.ts';
-import type { RunStop } from '../run/run-stop.ts';
 import {
+  type Circumstances,
+  type RunStop,
+  type Settlement,
   crashed,
   failed,
   timedOut,
   wanting,
-  type Circumstances,
-  type Settlement,
 } from '../run/settlement.ts';
 
 /** Between the signal and the kill: time to roll back, close files, and exit. */

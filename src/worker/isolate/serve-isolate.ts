@@ -7,8 +7,7 @@ import type { Handler } from '../handler.ts';
 import { packError } from '../run/pack-error.ts';
 import type { FromIsolate, PackedSettlement, ToIsolate } from './isolate.ts';
 import type { RunLedger } from '../run/run-scope.ts';
-import { RunStop } from '../run/run-stop.ts';
-import type { Settlement } from '../run/settlement.ts';
+import { RunStop, type Settlement } from '../run/settlement.ts';
 
 export interface IsolateServerDeps {
   readonly handlers: ReadonlyMap<string, Handler>;

@@ -1,6 +1,6 @@
 import { outlastError } from '../../errors/error.ts';
 import type { Ledger, RenewReply } from '../../ledger/ledger.ts';
-import { sleep, type Clock } from '../../runtime/clock.ts';
+import { sleep, type Clock } from '../../runtime/runtime.ts';
 import { RunListPace } from './run-list-pace.ts';
 
 /** A separate connection to the ledger, for beats. */

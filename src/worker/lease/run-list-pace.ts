@@ -1,4 +1,4 @@
-import type { Clock } from '../../runtime/clock.ts';
+import type { Clock } from '../../runtime/runtime.ts';
 
 /** Lists may take this share of the time at most. */
 const SHARE = 10;

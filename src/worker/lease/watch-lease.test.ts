@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { LeaseWatch } from './watch-lease.ts';
+import { LeaseWatch } from './heartbeat.ts';
 
 /** A lease of 5 s, whose last beat was sent at 0. */
 function setup() {

@@ -1,13 +1,12 @@
 import type { Reservation } from '../../admission/admission-store.ts';
-import type { Limit, LimitBook } from '../../admission/limits.ts';
-import type { Entry, Reservations, Refused } from '../../admission/reservations.ts';
-import { subjectOf } from '../../admission/subject.ts';
+import { type Limit, type LimitBook, subjectOf } from '../../admission/limits.ts';
+import type { Entry, Refused, Reservations } from '../../admission/reservations.ts';
 import { isUnavailable } from '../../errors/error.ts';
 import type { BegunTask } from '../../ledger/ledger.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
-import { hasMark, MARKS } from '../../task/marks.ts';
+import type { Clock, Runtime } from '../../runtime/runtime.ts';
+import { MARKS, hasMark } from '../../task/marks.ts';
 import type { Handler } from '../handler.ts';
-import { wanting, type Settlement } from './settlement.ts';
+import { type Settlement, wanting } from './settlement.ts';
 
 export interface GateDeps {
   readonly reservations: Reservations;
@@ -70,4 +69,19 @@ export class Gate {
     const event = { id, name, queue, where: 'worker', key, retryAfterMs } as const;
     this.#deps.runtime.emit('admission:rejected', event);
   }
+}
+
+/**
+ * Whether the task has expired since then, a moment of the monotonic clock, while it waited here for a slot: it must
+ * not start, and `begin` ends and counts it when it is given back. A task that was too late by our clock when it came does
+ * not count here: the store has checked its own clock, and the two may differ.
+ */
+export function hasExpired(
+  { envelope: { expiresMs } }: BegunTask,
+  sinceMs: number,
+  clock: Clock,
+): boolean {
+  if (expiresMs === null) return false;
+  const lateMs = clock.now() - expiresMs;
+  return lateMs >= 0 && lateMs < clock.monotonic() - sinceMs;
 }

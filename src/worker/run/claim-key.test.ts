@@ -1,9 +1,7 @@
 import { expect, it } from 'vitest';
 import { MemoryIdempotencyStore } from '../../testing/memory/memory-idempotency-store.ts';
 import type { LiftReply } from '../../ledger/ledger.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
-import { systemClock } from '../../runtime/clock.ts';
-import { systemRandom } from '../../runtime/random.ts';
+import { noFaults, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
 import { toBytes } from '../../task/json.ts';
@@ -12,7 +10,7 @@ import { unchecked } from '../../task/standard-schema.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { claimKey } from './claim-key.ts';
 import { defineHandler } from '../handler.ts';
-import { RunStop } from './run-stop.ts';
+import { RunStop } from './settlement.ts';
 
 const pay = task('claim.pay', { input: unchecked<string>(), idempotent: true });
 const handler = defineHandler(pay, () => undefined, {

@@ -2,24 +2,22 @@ import { isOutlastError, isUnavailable, outlastError } from '../../errors/error.
 import type { BegunTask, Ledger } from '../../ledger/ledger.ts';
 import { uncountedChord } from '../../ledger/uncounted-chord.ts';
 import { isIntact } from '../../task/digest.ts';
-import { validate, type Checked } from '../../task/input.ts';
+import { type Checked, validate } from '../../task/input.ts';
 import { encodeResult, toBytes } from '../../task/json.ts';
-import { NO_KEYS, type Keyring } from '../../task/keyring.ts';
+import { type Keyring, NO_KEYS } from '../../task/keyring.ts';
 import { asVerdict } from '../../task/verdict.ts';
-import { RefusedBySchema } from './brief-error.ts';
+import { RefusedBySchema, errorRecord, shortText } from './error-record.ts';
 import type { Checkpoints } from '../effects/checkpoints.ts';
 import { mappingHandler } from '../celery-tasks.ts';
 import { withTask } from '../context.ts';
-import { errorRecord, shortText } from './error-record.ts';
 import type { EffectKey } from '../effects/door.ts';
 import type { Handler } from '../handler.ts';
-import { inTime } from './in-time.ts';
-import { prepareInput, type Prepared } from './prepare-input.ts';
+import { inTime } from './outages.ts';
+import { type Prepared, prepareInput } from './prepare-input.ts';
 import type { Isolates } from '../isolate/isolate.ts';
 import { circumstancesOf, runInIsolate, stopped } from '../isolate/run-in-isolate.ts';
-import { RunScope, type RunLedger, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
-import type { RunStop } from './run-stop.ts';
-import { buried, failed, wanting, type Settlement } from './settlement.ts';
+import { type RunLedger, RunScope, type RunScopeDeps, type RunScopeStart } from './run-scope.ts';
+import { type RunStop, type Settlement, buried, failed, wanting } from './settlement.ts';
 
 /** Every waiter reads a result back whole. */
 const MAX_RESULT_BYTES = 16_777_216;

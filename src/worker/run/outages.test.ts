@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { BegunTask } from '../../ledger/ledger.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
+import { noFaults } from '../../runtime/runtime.ts';
 import type { EventMap } from '../../telemetry/events.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { makeEnvelope } from '../../../test/conformance/envelopes.ts';

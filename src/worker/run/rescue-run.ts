@@ -1,8 +1,7 @@
 import { isUnavailable } from '../../errors/error.ts';
 import type { BegunTask, Ledger } from '../../ledger/ledger.ts';
-import { backoffMs, type BackoffPolicy } from '../../runtime/backoff.ts';
-import { sleep } from '../../runtime/clock.ts';
-import type { Runtime } from '../../runtime/runtime.ts';
+import { type BackoffPolicy, backoffMs } from '../../runtime/backoff.ts';
+import { type Runtime, sleep } from '../../runtime/runtime.ts';
 
 const RETRY: BackoffPolicy = { baseMs: 250, maxMs: 2_000, jitter: 'full' };
 /** A store that has just lost its data may still be starting; a worker that is leaving does not wait for it. */

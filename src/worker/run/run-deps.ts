@@ -1,5 +1,5 @@
 import { NO_KEYS } from '../../task/keyring.ts';
-import { acceptAgain } from '../intake/accept-again.ts';
+import { acceptAgain } from '../intake/ledger-trust.ts';
 import { BrokerAnswers } from '../intake/broker-answers.ts';
 import { Checkpoints } from '../effects/checkpoints.ts';
 import { FollowUpSender } from './follow-up-sender.ts';

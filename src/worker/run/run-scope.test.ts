@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../testing/virtual-time.ts';
 import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
-import { noFaults } from '../../runtime/fault-point.ts';
+import { noFaults } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
@@ -12,7 +12,7 @@ import { unchecked } from '../../task/standard-schema.ts';
 import type { TaskContext } from '../context.ts';
 import { execute } from './execute.ts';
 import { defineHandler } from '../handler.ts';
-import { RunStop } from './run-stop.ts';
+import { RunStop } from './settlement.ts';
 
 const contract = task('scope.task', {
   input: unchecked<unknown>(),

@@ -1,24 +1,22 @@
 import { isUnavailable, outlastError } from '../../errors/error.ts';
 import type { BegunTask, Ledger, LiftReply, RunRef, StepStatus } from '../../ledger/ledger.ts';
-import { nextTurn } from '../../runtime/end-of-tick.ts';
+import { nextTurn } from '../../runtime/wakeable.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { durationMs } from '../../task/duration.ts';
-import type { SendRest, Task, TaskShape } from '../../task/define-task.ts';
+import type { SendOptions, SendRest, Task, TaskShape } from '../../task/define-task.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
 import { fingerprintOf } from '../../task/digest.ts';
 import { check } from '../../task/input.ts';
 import { decodeJson, encodeJson, toBytes, toText } from '../../task/json.ts';
 import { safeName } from '../../task/names.ts';
-import type { SendOptions } from '../../task/define-task.ts';
 import { NO_OPTIONS, readOptions } from '../../task/read-options.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { TaskContext } from '../context.ts';
-import { fenceStale, type EffectDoor, type EffectKey } from '../effects/door.ts';
+import { type EffectDoor, type EffectKey, fenceStale } from '../effects/door.ts';
 import type { Handler } from '../handler.ts';
 import { RunContext, type RunOperations } from './run-context.ts';
-import type { RunStop, StopReason } from './run-stop.ts';
-import { softlyTimedOut, timedOut } from './settlement.ts';
-import { StepQueue } from '../effects/step-queue.ts';
+import { type RunStop, type StopReason, softlyTimedOut, timedOut } from './settlement.ts';
+import { StepQueue } from '../effects/effect-once-door.ts';
 
 /** What a run needs from the ledger. Calls use the current epoch of the run, not the one it began with. */
 export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;

@@ -1,38 +1,40 @@
 import type { Broker, Delivery } from '../../broker/broker.ts';
-import {
-  type AfterEntry,
-  type BegunTask,
-  type FollowUp,
-  type LiftReply,
-  type RunRef,
-  type RunsAt,
-  type StepStatus,
-  type WorkerLedger,
-  type WorkflowLedger,
+import type {
+  AfterEntry,
+  BegunTask,
+  FollowUp,
+  LiftReply,
+  RunRef,
+  RunsAt,
+  StepStatus,
+  WorkerLedger,
+  WorkflowLedger,
 } from '../../ledger/ledger.ts';
-import { childrenAfter } from '../../ledger/child-results.ts';
+import { childrenAfter } from '../../ledger/follow-up-log.ts';
 import type { Entry, Refused } from '../../admission/reservations.ts';
 import type { Redact } from '../../task/redact.ts';
 import type { BrokerAnswers } from '../intake/broker-answers.ts';
-import { claimKey, type KeyClaim, type KeyDeps } from './claim-key.ts';
+import { type KeyClaim, type KeyDeps, type KeyHold, claimKey } from './claim-key.ts';
 import type { ResultStore } from '../../result/result-store.ts';
 import type { Checkpoints } from '../effects/checkpoints.ts';
-import { followDeps, owedOfDeath, planFollowUps } from './plan-follow-ups.ts';
+import { type FollowUpSender, followDeps, owedOfDeath, planFollowUps } from './follow-up-sender.ts';
 import { rescueRun } from './rescue-run.ts';
-import { execute, type ExecuteDeps } from './execute.ts';
-import { hasExpired } from './has-expired.ts';
-import type { FollowUpSender } from './follow-up-sender.ts';
-import type { KeyHold } from './key-hold.ts';
-import type { Gate } from './admit.ts';
+import { type ExecuteDeps, execute } from './execute.ts';
+import { type Gate, hasExpired } from './admit.ts';
 import { stopped } from '../isolate/run-in-isolate.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
-import { RunStop, type StopReason } from './run-stop.ts';
+import { RunStop, type Settlement, type StopReason, withoutInput } from './settlement.ts';
 import { SenderNotifier } from './sender-notifier.ts';
 import type { Outages } from './outages.ts';
-import { withoutInput, type Settlement } from './settlement.ts';
-import { settleRun, type Settler, type SettleStatus } from './settler.ts';
-import { reportCheckpoint, reportSettled, reportStarted } from './report-settled.ts';
+import {
+  type SettleStatus,
+  type Settler,
+  reportCheckpoint,
+  reportSettled,
+  reportStarted,
+  settleRun,
+} from './settler.ts';
 
 export interface RunDeps extends ExecuteDeps {
   readonly ledger: WorkerLedger & WorkflowLedger;

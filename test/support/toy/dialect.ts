@@ -7,7 +7,7 @@ import {
 import { PostgresOutboxWriter } from '../../../src/adapters/postgres/postgres-outbox-writer.ts';
 import { printUninstall } from '../../../src/adapters/postgres/uninstall.ts';
 import type { Dialect } from '../../../src/adapters/sql/dialect.ts';
-import { systemClock } from '../../../src/runtime/clock.ts';
+import { systemClock } from '../../../src/runtime/runtime.ts';
 import { openToy } from './toy-database.ts';
 
 /** A database of its own kind for all that asks. Only its stores are those of PostgreSQL, because that is what is in it. */

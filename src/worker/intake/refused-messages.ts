@@ -1,6 +1,6 @@
 import { isUnavailable } from '../../errors/error.ts';
 import { undecodable } from '../../ledger/undecodable.ts';
-import { reportBuried } from '../../ledger/report-buried.ts';
+import { reportBuried } from '../../ledger/dead-letter.ts';
 import type { BuryItem, Ledger } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import type { Envelope } from '../../task/envelope.ts';
@@ -8,6 +8,10 @@ import type { Redact } from '../../task/redact.ts';
 import { cutMessage } from '../../wire/cut-message.ts';
 import type { UndecodableMessage } from '../../wire/message.ts';
 import { shortText } from '../run/error-record.ts';
+import type { FollowDeps } from '../../ledger/follow-up.ts';
+import { type Keyring, NO_KEYS } from '../../task/keyring.ts';
+import { encodeReport } from '../../wire/reply.ts';
+import type { FollowUpSender } from '../run/follow-up-sender.ts';
 
 interface BuryDeps {
   readonly ledger: Pick<Ledger, 'bury'>;
@@ -72,4 +76,50 @@ function whole(envelope: Envelope, message: string): BuryItem {
   const id = `${envelope.id}#${envelope.digest.slice(0, 16)}`;
   const error = { type: reason, message, traceback: '' };
   return { kind: 'message', envelope: { ...envelope, id }, reason, error };
+}
+
+export interface AnswerRefusedDeps {
+  readonly ledger: Pick<Ledger, 'recordNeverSent'>;
+  readonly runtime: Runtime;
+  readonly redact: Redact | null;
+  readonly keyring?: Keyring;
+  /** Left out: nobody waits at queues. */
+  readonly followUps?: Pick<FollowUpSender, 'send'>;
+}
+
+/**
+ * Tells the caller of a message that is a dead letter now, because it cannot be read: it waits for an id that never runs.
+ * Once, and in the background: the letter is what must not be lost, and a sender of many such messages must not hold up the
+ * others. Not where tasks are signed, nor if the bytes are not those that were sent: anybody could have chosen the id.
+ */
+export async function answerRefused(
+  message: UndecodableMessage,
+  deps: AnswerRefusedDeps,
+): Promise<void> {
+  const { asker, reason } = message;
+  const { ledger, runtime, redact, keyring = NO_KEYS, followUps } = deps;
+  if (asker === undefined || reason === 'ERR_DIGEST' || keyring.isSigning) return;
+  const { envelope, error } = letterOf(message, redact);
+  const told = { status: 'FAILURE', error } as const;
+  const { id, replyTo, correlationId } = asker;
+  if (replyTo !== undefined && followUps !== undefined) {
+    const reply = { replyTo, correlationId, body: encodeReport(id, told) };
+    const follow: FollowDeps = {
+      nowMs: runtime.clock.now(),
+      queueOf: () => null,
+      redact,
+      keyring,
+      answers: true,
+    };
+    const key = `${envelope.id}/reply`;
+    followUps.send([{ key, reply }], runtime.clock.monotonic(), follow);
+  }
+  await ledger.recordNeverSent?.([id], told, envelope.id);
+}
+
+/** The letter as it is stored: with a redactor its reason quotes no bytes. */
+function letterOf(message: UndecodableMessage, redact: Redact | null) {
+  const item = undecodable(message, redact);
+  if (item.kind !== 'message') throw new TypeError('an unreadable message is no run');
+  return item;
 }
