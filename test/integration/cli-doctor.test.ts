@@ -99,6 +99,7 @@ describe('doctor', () => {
       'chords',
       'relays',
       'tiers',
+      'schedules',
     ]);
     const text = await project.run('doctor');
     expect(text.stdout).toMatch(/^ok {7}database server: PostgreSQL \d+/m);

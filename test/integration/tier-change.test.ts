@@ -155,6 +155,7 @@ describe('a tier change', () => {
       target: 'database',
       ...(await tiers(both)),
       status: 'problem',
+      meaning: expect.any(String) as string,
     });
     const stats = json((await run(both, 'stats', '--json')).stdout) as { left_behind: string[] };
     expect(stats.left_behind[0]).toMatch(/the ledger in the database has 1 tasks .*1 dead letters/);
