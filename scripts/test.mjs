@@ -7,6 +7,7 @@
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { constants } from 'node:os';
 import { join } from 'node:path';
+import { provideEmbedded } from './embedded-template.mjs';
 import { provideNode22 } from './node22.mjs';
 import {
   PrepareError,
@@ -44,12 +45,14 @@ async function main() {
 /** @param {TestRun} run */
 async function runAll(run) {
   await step(run, 'preparation', async () => {
-    const [isBuilt, variables, node22] = await Promise.all([
+    const [isBuilt, variables, node22, embedded] = await Promise.all([
       build(run),
       provide(run),
       provideNode22(run),
+      provideEmbedded(run),
     ]);
     run.env = { ...testEnv(run.env), ...variables };
+    Object.assign(run.env, { OUTLAST_TEST_BUILT: '1', OUTLAST_TEST_EMBEDDED: embedded });
     if (isAll) Object.assign(run.env, { OUTLAST_TEST_ALL: '1', OUTLAST_TEST_LONG: '1' });
     if (node22 !== null) run.env.OUTLAST_TEST_NODE22 = node22;
     return vitestArgs.length === 0 || !isBuilt ? one(isBuilt) : { passed: 0, failed: 0 };

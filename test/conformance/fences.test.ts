@@ -2,10 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import { MysqlDatabase } from '../../src/adapters/mysql/mysql-database.ts';
 import { MysqlFenceRows } from '../../src/adapters/mysql/mysql-fence-rows.ts';
 import { MysqlFences } from '../../src/adapters/mysql/mysql-fences.ts';
-import {
-  openPGliteDatabase,
-  type PGliteDatabase,
-} from '../../src/adapters/pglite/pglite-database.ts';
+import { type PGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresFenceRows } from '../../src/adapters/postgres/postgres-fence-rows.ts';
@@ -26,6 +23,7 @@ import { openTestLedger } from '../support/redis-ledger.ts';
 import { redisUrl } from '../support/servers.ts';
 import type { LedgerReadsFixture } from './ledger-reads.ts';
 import { describeDoors, EFFECT, type SeparateParts } from './separate-parts.ts';
+import { openEmbeddedDatabase } from '../support/embedded.ts';
 
 const redis = (): Promise<LedgerReadsFixture> => openTestLedger(redisUrl());
 
@@ -69,7 +67,7 @@ describe('PostgreSQL', () => {
 describe('PGlite', () => {
   let db: PGliteDatabase;
   beforeAll(async () => {
-    db = await openPGliteDatabase({ memory: true });
+    db = await openEmbeddedDatabase();
     await migrate(db);
     await db.query(EFFECT);
   });

@@ -1,8 +1,5 @@
 import { afterAll, beforeAll } from 'vitest';
-import {
-  openPGliteDatabase,
-  type PGliteDatabase,
-} from '../../src/adapters/pglite/pglite-database.ts';
+import { type PGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { onlyFirstOfEach } from '../support/selection.ts';
 import { describeLedgerProperty } from '../property/ledger-property.ts';
@@ -21,6 +18,7 @@ import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
+import { openEmbeddedDatabase } from '../support/embedded.ts';
 
 // The statements are those of PostgreSQL, and so is the engine.
 onlyFirstOfEach();
@@ -28,7 +26,7 @@ onlyFirstOfEach();
 let db: PGliteDatabase;
 
 beforeAll(async () => {
-  db = await openPGliteDatabase({ memory: true });
+  db = await openEmbeddedDatabase();
   await migrate(db);
 });
 

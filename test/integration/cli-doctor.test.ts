@@ -4,7 +4,6 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { Client } from 'pg';
 import type { DoctorReport } from '../../src/admin/doctor.ts';
 import { CHECK_LIMITS, CHECKS } from '../../src/telemetry/checkup.ts';
-import { openPGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { PostgresCheckup } from '../../src/adapters/postgres/postgres-checkup.ts';
@@ -12,6 +11,7 @@ import { CliProject, json } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { plantRelayLetter } from '../support/letters.ts';
 import { withDatabase } from '../support/servers.ts';
+import { openEmbeddedDatabase } from '../support/embedded.ts';
 
 let database: MigratedDatabase;
 let project: CliProject;
@@ -376,7 +376,7 @@ describe('an embedded database', () => {
   });
 
   it('is checked without the checks that need a server', async () => {
-    const db = await openPGliteDatabase({ memory: true });
+    const db = await openEmbeddedDatabase();
     try {
       await migrate(db);
       const checkup = new PostgresCheckup(db, { isEmbedded: true, nowMs: Date.now });

@@ -1,9 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
-import {
-  openPGliteDatabase,
-  type PGliteDatabase,
-} from '../../src/adapters/pglite/pglite-database.ts';
+import { type PGliteDatabase } from '../../src/adapters/pglite/pglite-database.ts';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task } from '../../src/task/define-task.ts';
@@ -16,6 +13,7 @@ import { OPENERS } from '../../src/context/openers.ts';
 import { postgresDatabase } from '../../src/adapters/postgres/dialect.ts';
 import type { OutboxDatabase } from '../../src/adapters/sql/dialect.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { openEmbeddedDatabase } from '../support/embedded.ts';
 
 const step = task('ordering.step', {
   input: unchecked<{ order: string; n: number }>(),
@@ -220,7 +218,7 @@ describe('an embedded database', () => {
 
   // Its first start takes long on a busy machine, and hooks have more time than tests.
   beforeAll(async () => {
-    db = await openPGliteDatabase({ memory: true });
+    db = await openEmbeddedDatabase();
     await migrate(db);
   });
 

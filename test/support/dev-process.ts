@@ -1,7 +1,9 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { Snapshot, TaskView } from '../../src/dev/view.ts';
+import { placeEmbedded } from './embedded.ts';
 
 export const ROOT: string = fileURLToPath(new URL('../../', import.meta.url));
 const PROGRAM = `${ROOT}bin/outlast.js`;
@@ -59,6 +61,8 @@ export class DevProcess {
   }
 
   static async start(folder: string, options: StartOptions = {}): Promise<DevProcess> {
+    if (options.env?.['OUTLAST_DATABASE_URL'] === undefined)
+      placeEmbedded(join(folder, '.outlast'));
     const dev = new DevProcess(folder, options);
     dev.address = await dev.#readAddress();
     return dev;

@@ -11,6 +11,7 @@ import { openRemoteDatabase } from '../remote/remote-database.ts';
 import { serveDatabase } from '../remote/remote-server.ts';
 import { acquireFolderLock } from './folder-lock.ts';
 import { openPGliteDatabase, type PGliteDatabase } from './pglite-database.ts';
+import { openEmbeddedDatabase } from '../../../test/support/embedded.ts';
 
 const ROOT = fileURLToPath(new URL('../../../', import.meta.url));
 const HELD = { name: 'ConfigError', code: 'ERR_FOLDER_HELD' };
@@ -27,7 +28,7 @@ describe('processes that share an embedded database', () => {
 
   beforeAll(async () => {
     base = await mkdtemp(join(tmpdir(), 'outlast-processes-'));
-    const [opened] = await Promise.all([openPGliteDatabase({ memory: true }), compile(base)]);
+    const [opened] = await Promise.all([openEmbeddedDatabase(), compile(base)]);
     db = opened;
   });
   afterAll(async () => {

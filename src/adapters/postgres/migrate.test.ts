@@ -2,10 +2,10 @@ import { Client } from 'pg';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { gate, until } from '../../../test/support/database.ts';
 import { withDatabase } from '../../../test/support/servers.ts';
-import { openPGliteDatabase } from '../pglite/pglite-database.ts';
 import { migrate, printMigrations, type MigrateDeps } from './migrate.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import { PgDatabase } from './pg-database.ts';
+import { openEmbeddedDatabase } from '../../../test/support/embedded.ts';
 
 const NEXT = MIGRATIONS.length + 1;
 
@@ -222,7 +222,7 @@ describe('an index that is built concurrently', () => {
   });
 
   it('is an ordinary one in an embedded database, and outside of a transaction where it is printed', async () => {
-    const db = await openPGliteDatabase({ memory: true });
+    const db = await openEmbeddedDatabase();
     onTestFinished(() => db.close());
     const index = 'create index concurrently outlast_extra on outlast_outbox (queue)';
     const { applied } = await migrate(db, { migrations: withNext(false, index) });

@@ -2,11 +2,11 @@ import { connect, createServer, type AddressInfo } from 'node:net';
 import { deserialize, serialize } from 'node:v8';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Clock } from '../../runtime/runtime.ts';
-import { openPGliteDatabase } from '../pglite/pglite-database.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
 import { FrameReader } from './frame.ts';
 import { openRemoteDatabase, type EndpointSource } from './remote-database.ts';
 import { serveDatabase, type ServeOptions, type ServedDatabase } from './remote-server.ts';
+import { openEmbeddedDatabase } from '../../../test/support/embedded.ts';
 
 const UNAVAILABLE = { name: 'UnavailableError', code: 'ERR_STORE_UNAVAILABLE' };
 
@@ -15,7 +15,7 @@ describe('a database over the socket', () => {
   let tables = 0;
 
   beforeAll(async () => {
-    db = await openPGliteDatabase({ memory: true });
+    db = await openEmbeddedDatabase();
   });
   afterAll(async () => {
     await db.close();
