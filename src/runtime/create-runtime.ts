@@ -1,6 +1,6 @@
 import { type Runtime, processFaultPoint, systemClock, systemRandom } from './runtime.ts';
 import { currentContext } from '../telemetry/ambient.ts';
-import type { EventName, EventSink } from '../telemetry/events.ts';
+import type { EventMap, EventName, EventSink } from '../telemetry/events.ts';
 import type { LineLevel, Logger } from '../telemetry/logger.ts';
 
 /** Events that an operator reading the log at night wants to see; the others are for debugging. */
@@ -20,10 +20,15 @@ const LEVELS: ReadonlyMap<EventName, LineLevel> = new Map([
 
 /** The real clock, randomness, log and events, for production. Log lines carry the names of events. */
 export function createRuntime(log: Logger, listeners: EventSink): Runtime {
-  const emit: EventSink = (name, event) => {
-    log[LEVELS.get(name) ?? 'debug']({ ...currentContext(), ...event }, name);
-    listeners(name, event);
-  };
+  const isLogged = (name: EventName): boolean =>
+    log.isLevelEnabled?.(LEVELS.get(name) ?? 'debug') !== false;
+  const emit: EventSink = Object.assign(
+    <N extends EventName>(name: N, event: EventMap[N]): void => {
+      if (isLogged(name)) log[LEVELS.get(name) ?? 'debug']({ ...currentContext(), ...event }, name);
+      listeners(name, event);
+    },
+    { isHeard: (name: EventName) => isLogged(name) || listeners.isHeard?.(name) !== false },
+  );
   return {
     clock: systemClock,
     random: systemRandom,

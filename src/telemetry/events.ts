@@ -125,7 +125,14 @@ export interface EventMap {
 }
 
 export type EventName = keyof EventMap;
-export type EventSink = <N extends EventName>(name: N, event: EventMap[N]) => void;
+export interface EventSink {
+  <N extends EventName>(name: N, event: EventMap[N]): void;
+  /**
+   * False: there is no listener and no log line for it, so that the event need not be made. For events of every task, where
+   * it costs more than a short handler. Left out: every event is heard.
+   */
+  readonly isHeard?: (name: EventName) => boolean;
+}
 export type EventListener<N extends EventName> = (event: EventMap[N]) => void;
 export type EventListeners = { readonly [N in EventName]?: EventListener<N> };
 
@@ -161,11 +168,13 @@ export class Events {
     }
   }
 
-  readonly emit: EventSink = (name, event) => {
-    for (const listener of this.#listeners.get(name) ?? []) {
-      this.#call(name, listener as EventListener<typeof name>, event);
-    }
-  };
+  readonly emit: EventSink = Object.assign(
+    <N extends EventName>(name: N, event: EventMap[N]): void => {
+      for (const listener of this.#listeners.get(name) ?? [])
+        this.#call(name, listener as EventListener<N>, event);
+    },
+    { isHeard: (name: EventName): boolean => (this.#listeners.get(name)?.size ?? 0) > 0 },
+  );
 
   #call<N extends EventName>(name: N, listener: EventListener<N>, event: EventMap[N]): void {
     const report = (error: unknown): void => this.#onError(error, name);

@@ -9,6 +9,8 @@ export interface Logger {
   warn(fields: object, message: string): void;
   error(fields: object, message: string): void;
   child(fields: object): Logger;
+  /** Whether lines of this level are written; pino and winston tell. Left out: they may be. */
+  isLevelEnabled?(level: string): boolean;
 }
 
 export const silentLogger: Logger = {
@@ -17,6 +19,7 @@ export const silentLogger: Logger = {
   warn: () => undefined,
   error: () => undefined,
   child: () => silentLogger,
+  isLevelEnabled: () => false,
 };
 
 /** From the most talkative to none at all. */
@@ -80,10 +83,11 @@ export function stderrLogger(options: Pick<LogOptions, 'level' | 'json'>, bound?
 
 export function createLogger(options: LogOptions, bound: object = {}): Logger {
   const threshold = LEVELS.indexOf(options.level);
+  const isEnabled = (level: string): boolean => LEVELS.indexOf(level as LineLevel) >= threshold;
   const at =
     (level: LineLevel) =>
     (fields: object, message: string): void => {
-      if (LEVELS.indexOf(level) < threshold) return;
+      if (!isEnabled(level)) return;
       const time = new Date(options.now()).toISOString();
       const all = { ...bound, ...fields };
       if (options.json) {
@@ -101,6 +105,7 @@ export function createLogger(options: LogOptions, bound: object = {}): Logger {
     warn: at('warn'),
     error: at('error'),
     child: fields => createLogger(options, { ...bound, ...fields }),
+    isLevelEnabled: isEnabled,
   };
 }
 

@@ -2,7 +2,8 @@ import pino from 'pino';
 import { describe, expect, it } from 'vitest';
 import { resolveConfig } from '../config/config.ts';
 import { createRuntime } from '../runtime/create-runtime.ts';
-import type { Logger } from './logger.ts';
+import { Events } from './events.ts';
+import { type Logger, silentLogger } from './logger.ts';
 
 /** A real pino as the log of a configuration, and the lines it wrote. */
 function setup(level: string) {
@@ -32,6 +33,25 @@ describe('a pino logger as `log`', () => {
       { level: 40, msg: 'task:failed', name: 'shop.pay' },
       { level: 50, msg: 'task:dead-lettered', error: { message: 'no funds' } },
     ]);
+  });
+
+  it('says which events would be heard, so that those of every task are made only then', () => {
+    const events = new Events(() => undefined);
+    const { emit } = createRuntime(setup('info').log, events.emit);
+    expect(emit.isHeard?.('task:failed')).toBe(true);
+    expect(emit.isHeard?.('task:done')).toBe(false);
+    const undo = events.on('task:done', () => undefined);
+    expect(emit.isHeard?.('task:done')).toBe(true);
+    undo();
+    expect(emit.isHeard?.('task:done')).toBe(false);
+    const talkative = createRuntime(setup('debug').log, events.emit);
+    expect(talkative.emit.isHeard?.('task:done')).toBe(true);
+    const plain = Object.fromEntries(
+      Object.entries(silentLogger).filter(([name]) => name !== 'isLevelEnabled'),
+    );
+    expect(createRuntime(plain as unknown as Logger, events.emit).emit.isHeard?.('task:done')).toBe(
+      true,
+    );
   });
 
   it('binds the fields of a child', () => {

@@ -202,6 +202,7 @@ export function reportStarted(
   waitedMs: number,
   { emit, clock }: Pick<Runtime, 'emit' | 'clock'>,
 ): void {
+  if (emit.isHeard?.('task:started') === false) return;
   const { id, envelope, epoch, failures } = task;
   const started = {
     id,
@@ -230,6 +231,8 @@ export function reportSettled(
   times: RunTimes,
   runtime: Pick<Runtime, 'emit' | 'clock'>,
 ): void {
+  const isDone = settlement.kind === 'commit' && settlement.outcome.kind === 'done';
+  if (isDone && runtime.emit.isHeard?.('task:done') === false) return;
   inContextOf(task.envelope, () => emitSettled(task, settlement, times, runtime));
 }
 
