@@ -339,7 +339,7 @@ function refuseInside(handle: TaskHandle, isUncommitted: () => boolean): TaskHan
     result: async options => {
       if (!isUncommitted()) return await handle.result(options);
       throw outlastError('ERR_RESULT_BEFORE_COMMIT', {
-        message: `${handle.id} is still in an open transaction, so nobody can run it yet`,
+        message: `${handle.id} is still in an open transaction, so no worker can run it yet`,
         hint: 'Ask for the result after COMMIT.',
         fields: { id: handle.id },
       });

@@ -111,7 +111,7 @@ describe('the context of a task', () => {
     expect((await send('r-2'))[0].isNew).toBe(false);
   });
 
-  it('is bounded, whoever wrote the headers', async () => {
+  it('is bounded, whatever sender wrote the headers', async () => {
     const { outlast, kit, seen } = await setup({});
     const many = Object.fromEntries(
       Array.from({ length: 40 }, (_, at) => [`k${at}`, 'v'.repeat(300)]),

@@ -131,20 +131,20 @@ async function checkRoom(store: Pick<AdmissionStore, 'pressure'>): Promise<Check
   );
 }
 
-/** A lease that is over is seen within moments by whoever looks; after this long nobody does. */
+/** Any reaper sees a lease that is over within moments; after this long there is none. */
 async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<Check> {
   const workers = await onLedger(ledger, one => one.countOverdue(maxOrphanMs));
   if (workers === 0) return ok('recovery', 'no lost worker waits for recovery', { workers });
   return problem(
     'recovery',
-    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and nobody brings back what they ran`,
+    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and no process brings back what they ran`,
     'Start a resurrector or a worker: npx outlast resurrector.',
     { workers },
   );
 }
 
 /**
- * Tasks that the ledger has, and messages that nobody has begun. How old those are nobody knows, nor whether workers of
+ * Tasks that the ledger has, and messages that no worker has begun. It is unknown how old those are, and whether workers of
  * Python take them: they are no reason to be woken.
  */
 async function checkQueues(
@@ -232,7 +232,7 @@ const relaysIn = (checks: readonly Check[]): number =>
 const MOST_CHECKED = 10_000;
 const MOST_NAMED = 10;
 
-/** Schedules that do not fire as somebody has written them. */
+/** Schedules that do not fire as they are configured. */
 async function checkSchedules(store: ScheduleStore): Promise<Check> {
   const { nowMs } = await store.clock();
   const all = await store.list('', MOST_CHECKED);

@@ -61,7 +61,7 @@ export interface NamedOutbox {
 
 /**
  * Resolves a configuration and makes what every part that runs on it shares. Nothing is connected yet: stores are opened when
- * they are first asked for. Whoever opens a context closes it.
+ * they are first asked for. The caller that opens a context closes it.
  */
 export function openContext(file: OutlastConfig = {}, options: ContextOptions = {}): Context {
   const config = resolveConfig(file, options.env ?? process.env, options.flags);
@@ -203,7 +203,7 @@ export class Context {
     });
   }
 
-  /** Closes what was opened, the last first, each within a bound. Whoever closes a second time waits for the same end. */
+  /** Closes what was opened, the last first, each within a bound. A second call waits for the same end. */
   close(): Promise<void> {
     this.#stores = undefined;
     return this.#resources.close();

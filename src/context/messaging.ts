@@ -22,7 +22,7 @@ export function brokerParts(
 }
 
 /**
- * Where the parts of our chords are told. Null: nobody has to be told, because Celery's workers count where our ledger
+ * Where the parts of our chords are reported. Null: no report is needed, because Celery's workers count where our ledger
  * does, or because there are none: what is in the database only we run.
  */
 export function chordQueueOf(

@@ -64,7 +64,7 @@ export async function openOutboxDatabase(
 ): Promise<OutboxDatabase> {
   const database = await openDatabase(target, { embedded });
   try {
-    // An embedded database is nobody's to administrate: whoever opens it first makes its tables.
+    // An embedded database has no administrator: the first process that opens it makes its tables.
     if (migrates || isEmbedded(target)) await database.migrate();
     await database.checkSchema();
     return database;

@@ -55,7 +55,7 @@ export class Resources {
     const opening = [...this.#opening.values()];
     await this.#inTime(Promise.allSettled(opening));
     await this.#closeOpened();
-    // Whatever opens after all belongs to nobody any more.
+    // What is opened after all of this has no owner any more.
     for (const late of opening) late.then(() => this.#closeOpened()).catch(() => undefined);
   }
 

@@ -35,7 +35,7 @@ export async function leftBehind(
     store => !isNow(store) && store.store !== IN_DATABASE,
   );
   const sentences = others.map(
-    ({ role, store }) => `${store} was the ${role}, and nobody has said that it is empty`,
+    ({ role, store }) => `${store} was the ${role}, and it was never reported as empty`,
   );
   if (config.ledger.kind === 'database') return sentences;
   const left = await tiers.left();

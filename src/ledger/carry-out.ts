@@ -268,7 +268,7 @@ async function joinChord(
       const cause = answer.taskId === undefined ? part.error : answer.cause;
       const of = answer.taskId ?? part.taskId;
       const told = { status: 'FAILURE', error: chordError(of, cause) } as const;
-      // Whoever has no key chose the ids behind the body.
+      // A sender without a key chose the ids behind the body.
       const isTrusted = !follow.keyring.isSigning || entry.parent.isSigned === true;
       const named = isTrusted ? steps : steps.filter(({ id }) => id === part.bodyId);
       await tellSteps(named, told, of, ledger);

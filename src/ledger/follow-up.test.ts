@@ -100,7 +100,7 @@ describe('the rest of a chain whose step ended without a result', () => {
     const { done } = await sendEntries([entry], { guard, limitMs: 1_000, ledger, follow: deps });
     expect(done).toEqual([entry]);
     expect(told).toEqual([[['last', 'next'], { status: 'FAILURE', error }, 'parent']]);
-    // Whoever has no key must not have us report the ends of others' tasks.
+    // A sender without a key must not make us report the ends of others' tasks.
     const keyring = new Keyring([{ id: 'k', secret: toBytes('x'.repeat(32)) }], {
       unsignedQueues: { celery: ['*'] },
     });

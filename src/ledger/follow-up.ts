@@ -191,7 +191,7 @@ export function lastTask(text: string): Signature {
   return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
 }
 
-/** Why a task has no result, for the chord that it is in; null: nobody knows. */
+/** Why a task has no result, for the chord that it is in; null: it is unknown. */
 function errorOf(ended: EndedTask): ErrorRecord | null {
   const told = toldOf(ended);
   if (told.status === 'FAILURE') return ended.error ?? null;
@@ -266,7 +266,7 @@ export function chordBody(
 }
 
 /**
- * The error links of a chord's body, which take its id; the tasks that nobody sends now; and the body itself without results,
+ * The error links of a chord's body, which take its id; the tasks that are not sent now; and the body itself without results,
  * for people to see.
  */
 export function chordFailure(

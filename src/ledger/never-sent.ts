@@ -18,7 +18,7 @@ const MOST_NESTED = 32;
 
 /**
  * The tasks with an id of their own in these signatures, also those inside of groups, chords and chains, and in what follows
- * them. Celery marks them as failed with the task before them, so that nobody waits for what never comes.
+ * them. Celery marks them as failed with the task before them, so that no caller waits for what never comes.
  */
 export function neverSent(texts: readonly string[]): readonly NeverSent[] {
   const found = new Map<string, NeverSent>();

@@ -88,7 +88,7 @@ export function addressOf(
   const named = celeryOf(sending);
   const queue = textIn(options, 'queue') ?? queueOf(task);
   const isOpen = queue === null && named.exchange === undefined;
-  // The default queue may be one that nobody takes from.
+  // The default queue may be one that no worker takes from.
   const otherwise = task === ACCUMULATE ? queueBefore : undefined;
   const { priority: itsPriority, ...route } = (isOpen ? routeOf?.(task, otherwise) : null) ?? {
     queue: queue ?? queueBefore,

@@ -8,7 +8,7 @@ const WHY =
   "its sender told only Celery's result backend how many parts the chord has, and this worker cannot read that: set celery.chordBackend, and retry it";
 
 /**
- * Why a task of a chord's header must not run: nobody here could tell when the chord is complete, so its body would be waited
+ * Why a task of a chord's header must not run: no worker here could tell when the chord is complete, so its body would be waited
  * for in vain. Null: it is in no such chord.
  */
 export function uncountedChord(
@@ -25,7 +25,7 @@ export function uncountedChord(
     const isPart = (options.get('group_id') ?? 'null') !== 'null';
     return isPart ? whyNot(options.get('chord') ?? 'null') : null;
   } catch {
-    // Whoever reads it next says what is wrong with it.
+    // The code that reads it next reports what is wrong with it.
     return null;
   }
 }

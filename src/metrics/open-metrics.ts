@@ -31,7 +31,7 @@ interface Shared {
 /** By the events they count: an application and the services in its process have one registry, and export each event once. */
 const SHARED = new WeakMap<object, Shared>();
 
-/** Counts what happens in this process, and exports it as the configuration says. Whoever opens it closes it. */
+/** Counts what happens in this process, and exports it as the configuration says. The caller that opens it closes it. */
 export async function openMetrics(source: MetricsSource): Promise<OpenMetrics> {
   const { events, process, gauges } = source;
   const shared = SHARED.get(events) ?? { open: startMetrics(source), users: 0 };

@@ -7,7 +7,7 @@ import type { MetricsPage } from './health/health-server.ts';
 export interface MeasureOptions {
   /** `relay`, `worker`, … */
   readonly process: string;
-  /** Somebody may ask for the figures; false: they are only exported. */
+  /** The figures may be asked for; false: they are only exported. */
   readonly isServed: boolean;
   readonly gauges?: (registry: Registry) => void;
   readonly children?: ChildMetrics;
@@ -17,7 +17,7 @@ export interface Measured extends MetricsPage {
   readonly registry: Registry;
 }
 
-/** Counts what happens in this process as long as `fn` runs; nothing is loaded where nobody wants the figures. */
+/** Counts what happens in this process as long as `fn` runs; nothing is loaded where the figures are not wanted. */
 export async function withMetrics<T>(
   context: Context,
   options: MeasureOptions,

@@ -201,7 +201,7 @@ async function readResult(task: Task, id: string, record: ResultRecord): Promise
 
 function beforeCommit(id: string): Error {
   return outlastError('ERR_RESULT_BEFORE_COMMIT', {
-    message: `${id} is still in an open transaction, so nobody can run it yet`,
+    message: `${id} is still in an open transaction, so no worker can run it yet`,
     hint: 'Ask for the result after COMMIT.',
     fields: { id },
   });

@@ -55,7 +55,7 @@ export function contextHeaders(values: ContextValues): Headers {
 /** The longest list of names that `contextHeaders` writes. */
 const MAX_LIST_LENGTH = MAX_CONTEXT_KEYS * 65;
 
-/** The context in the headers of a task, whoever has sent it. */
+/** The context in the headers of a task of any sender. */
 export function contextIn(headers: Headers | undefined): ContextValues {
   const list = headers?.[CONTEXT_HEADER];
   if (headers === undefined || list === undefined || list.length > MAX_LIST_LENGTH)

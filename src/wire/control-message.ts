@@ -86,7 +86,7 @@ function addressOf(message: Table): ReplyAddress | null {
   return routingKey === null ? null : { routingKey, ticket: textOf(message['ticket']) };
 }
 
-/** A request to every node, which nobody waits for: what Celery's `control.revoke` sends. A running task goes on. */
+/** A request to every node, without a caller that waits: what Celery's `control.revoke` sends. A running task goes on. */
 export function writeRevoke(id: string): ControlMessage {
   const request = {
     method: 'revoke',

@@ -77,7 +77,7 @@ function exception(name: string, message: string): string {
   return JSON.stringify({ exc_type: type, exc_message: [message], exc_module: module });
 }
 
-/** Null: nobody waits, or there is no way to reach them. */
+/** Null: no caller waits, or there is no way to reach it. */
 export function askerOf({ headers, properties }: IncomingMessage): Asker | null {
   if (typeof headers !== 'object' || headers === null) return null;
   const own = (name: string): unknown =>

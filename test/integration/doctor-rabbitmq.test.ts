@@ -52,7 +52,7 @@ const states = (checks: readonly Check[]): string[] =>
   checks.map(({ name, status }) => `${name} ${status}`);
 
 describe('a doctor who looks at RabbitMQ', () => {
-  it('reports queues that are missing, and messages that nobody takes', async () => {
+  it('reports queues that are missing, and messages that no worker takes', async () => {
     await declare('here', 0);
     expect(states(await checked(rabbit.url, ['here', 'missing']))).toEqual([
       'connection ok',

@@ -135,7 +135,7 @@ describe('a connection to Redis', () => {
       await one.command('ping').catch(() => null);
     expect(await until(() => ping(connection))).toEqual(Buffer.from('PONG'));
     await expect(alone.command('ping')).rejects.toMatchObject({ code: 'ERR_BROKER_UNAVAILABLE' });
-    // Those who asked before have given up, and ask again.
+    // Earlier callers have given up, and ask again.
     silent.forget();
     expect(await until(() => ping(alone))).toEqual(Buffer.from('PONG'));
   });

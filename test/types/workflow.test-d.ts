@@ -185,7 +185,7 @@ chain(
 // @ts-expect-error -- only tasks and chains stand in a group
 group([group([nightly.with()])]);
 
-// Results that nobody has typed fit nowhere but where anything does.
+// A result without a type fits only a step that takes anything.
 chain(loose.with(), anything);
 chain(
   loose.with(),

@@ -36,7 +36,7 @@ export async function checkRabbit(options: RabbitCheckupOptions): Promise<readon
   }
 }
 
-/** The server tells of an alarm only to those who publish. */
+/** The server reports an alarm only to publishers. */
 async function checkPublish(link: OpenLink): Promise<Check> {
   const { model } = link;
   let refused: Error | null = null;
@@ -116,7 +116,7 @@ function consumersCheck(
     ? advise('queues', `${lie}: it is paused`, `npx outlast queues resume ${queue}`, details)
     : problem(
         'queues',
-        `${lie}, and nobody takes from it`,
+        `${lie}, and no worker takes from it`,
         `Start a worker: npx outlast worker --queues ${queue}.`,
         details,
       );

@@ -40,7 +40,7 @@ export class Replier {
     }
   }
 
-  /** Requests of remote control go the same way: to whoever listens, if anybody does. */
+  /** Requests of remote control go the same way: to every node that listens, if there is one. */
   async revoke(id: string): Promise<void> {
     const link = await this.#unblocked();
     // Publishing to an exchange that is not there would close the channel.

@@ -3,7 +3,7 @@ import { backoffMs } from '../../runtime/backoff.ts';
 import { sleep, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import type { MigrateOptions } from './dialect.ts';
 
-/** How a change of a table waits for those who use it. */
+/** How a change of a table waits for the sessions that use it. */
 export interface LockPatience {
   /** Everything that comes after us waits as long as we do, so a single wait is short. */
   readonly timeoutMs: number;

@@ -15,7 +15,7 @@ export interface SqlRunner {
   queryInside?(text: string, params?: readonly SqlParam[]): Promise<readonly SqlRow[] | null>;
 }
 
-/** Our own connections to a database of any dialect. A statement given to `query` never joins a transaction of somebody else. */
+/** Our own connections to a database of any dialect. A statement given to `query` never joins a transaction of another caller. */
 export interface SqlDatabase extends SqlRunner {
   /** A statement such as CREATE TABLE ends the transaction it is run in, and what comes after it is committed by itself. */
   readonly commitsImplicitly?: true;

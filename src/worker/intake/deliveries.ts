@@ -37,7 +37,7 @@ export interface DeliveryDeps {
   readonly redact: Redact | null;
   /** Left out: nothing has to be signed. */
   readonly keyring?: Keyring;
-  /** Answers the callers of messages that cannot be read. Left out: nobody waits at queues. */
+  /** Answers the callers of messages that cannot be read. Left out: no caller waits at a queue. */
   readonly followUps?: NonNullable<AnswerRefusedDeps['followUps']>;
 }
 

@@ -83,7 +83,7 @@ export interface AnswerRefusedDeps {
   readonly runtime: Runtime;
   readonly redact: Redact | null;
   readonly keyring?: Keyring;
-  /** Left out: nobody waits at queues. */
+  /** Left out: no caller waits at a queue. */
   readonly followUps?: Pick<FollowUpSender, 'send'>;
 }
 

@@ -1,4 +1,4 @@
--- Schedules whose time has come, the longest due first. It locks nothing: whoever sees one changes it by `schedule-lock`, which
+-- Schedules whose time has come, the longest due first. It locks nothing: a scheduler that sees one changes it by `schedule-lock`, which
 -- compares the version. One of a configuration counts only while a running process vouches for it.
 -- params: limit int
 select name, version, origin, paused, definition, digest, seal, next_slot_ms, due_ms, last_slot_ms, last_task, fired, missed, error,
