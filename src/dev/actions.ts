@@ -1,5 +1,6 @@
 import { retryLetter } from '../admin/dead-letters.ts';
 import type { Stores } from '../context/stores.ts';
+import type { Body } from './exchange.ts';
 import { findBusyChild, type SnapshotSource } from './read-snapshot.ts';
 import { GOODS } from './shop/goods.ts';
 import type { NewOrder, Shop } from './shop/shop.ts';
@@ -10,8 +11,6 @@ export interface Answer {
   readonly message: string;
   readonly [field: string]: unknown;
 }
-
-type Body = Readonly<Record<string, unknown>>;
 
 export interface ActionDeps {
   readonly source: SnapshotSource;

@@ -1,4 +1,4 @@
-import type { Context, MiddlewareHandler } from 'hono';
+import type { IncomingMessage } from 'node:http';
 
 /** Nothing is loaded from other sites, nothing inline runs, and no site may frame the page. */
 const CONTENT_SECURITY_POLICY = [
@@ -12,7 +12,8 @@ const CONTENT_SECURITY_POLICY = [
   "form-action 'self'",
 ].join('; ');
 
-const HEADERS: Readonly<Record<string, string>> = {
+/** For every response, refusals and streams included. */
+export const SECURE_HEADERS: Readonly<Record<string, string>> = {
   'content-security-policy': CONTENT_SECURITY_POLICY,
   'cross-origin-opener-policy': 'same-origin',
   'cross-origin-resource-policy': 'same-origin',
@@ -22,45 +23,34 @@ const HEADERS: Readonly<Record<string, string>> = {
   'cache-control': 'no-store',
 };
 
-export const secureHeaders: MiddlewareHandler = async (context, next) => {
-  // Set first: the headers of a stream are sent once it has begun.
-  for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
-  await next();
-};
-
 const LOCAL_HOST = /^(127\.0\.0\.1|localhost)(:\d{1,5})?$/i;
+const JSON_TYPE = /^application\/json\s*(;|$)/i;
 
-/**
- * A page of another site may resolve its own name to 127.0.0.1 and would then have the same
- * origin as this page. What it cannot do is send our name as the Host.
- */
-export const refuseForeignHost: MiddlewareHandler = async (context, next) => {
-  if (LOCAL_HOST.test(context.req.header('host') ?? '')) return await next();
-  return refuse(context, 403, 'this page answers to 127.0.0.1 and localhost only');
-};
-
-/** Actions are for this page alone: a form or script of another site cannot trigger them. */
-export const refuseForeignAction: MiddlewareHandler = async (context, next) => {
-  if (context.req.method === 'GET') return await next();
-  if (!isOwnPage(context)) return refuse(context, 403, 'only the page itself may do this');
-  const type = context.req.header('content-type') ?? '';
-  if (/^application\/json\s*(;|$)/i.test(type)) return await next();
-  return refuse(context, 415, 'send JSON: content-type application/json');
-};
-
-/** Each of these headers that is present must name this page, and one of them must be present. */
-function isOwnPage(context: Context): boolean {
-  const site = context.req.header('sec-fetch-site');
-  const origin = context.req.header('origin');
-  if (site === undefined && origin === undefined) return false;
-  if (site !== undefined && site !== 'same-origin' && site !== 'none') return false;
-  return origin === undefined || origin === `http://${context.req.header('host')}`;
+/** Why a request is refused. */
+export interface Refusal {
+  readonly status: 400 | 403 | 404 | 409 | 413 | 415 | 500 | 503;
+  readonly message: string;
 }
 
-export function refuse(
-  context: Context,
-  status: 400 | 403 | 404 | 409 | 413 | 415 | 500 | 503,
-  message: string,
-): Response {
-  return context.json({ error: { message } }, status);
+/**
+ * Null when the request may go on. A page of another site may resolve its own name to 127.0.0.1 and would then have the
+ * same origin as this page; what it cannot do is send our name as the Host. Actions are for this page alone: a form or
+ * script of another site cannot trigger them.
+ */
+export function refusalOf({ method, headers }: IncomingMessage): Refusal | null {
+  if (!LOCAL_HOST.test(headers.host ?? ''))
+    return { status: 403, message: 'this page answers to 127.0.0.1 and localhost only' };
+  if (method === 'GET') return null;
+  if (!isOwnPage(headers)) return { status: 403, message: 'only the page itself may do this' };
+  if (JSON_TYPE.test(headers['content-type'] ?? '')) return null;
+  return { status: 415, message: 'send JSON: content-type application/json' };
+}
+
+/** Each of these headers that is present must name this page, and one of them must be present. */
+function isOwnPage(headers: IncomingMessage['headers']): boolean {
+  const { origin, host } = headers;
+  const site = headers['sec-fetch-site'];
+  if (site === undefined && origin === undefined) return false;
+  if (site !== undefined && site !== 'same-origin' && site !== 'none') return false;
+  return origin === undefined || origin === `http://${host}`;
 }

@@ -1,11 +1,10 @@
 import { readFileSync } from 'node:fs';
+import type { RequestListener } from 'node:http';
 import { basename } from 'node:path';
-import { Hono, type Context } from 'hono';
-import { bodyLimit } from 'hono/body-limit';
-import { streamSSE } from 'hono/streaming';
 import type { Logger } from '../telemetry/logger.ts';
 import { killWorker, placeOrder, retryTask, type ActionDeps, type Answer } from './actions.ts';
-import { refuse, refuseForeignAction, refuseForeignHost, secureHeaders } from './guard.ts';
+import { Exchange, type Body } from './exchange.ts';
+import { refusalOf } from './guard.ts';
 import type { LiveView } from './live-view.ts';
 import { ICON, renderPage } from './page/html.ts';
 import { STYLES } from './page/styles.ts';
@@ -16,9 +15,9 @@ export interface RouteDeps extends ActionDeps {
   readonly log: Logger;
 }
 
+type Route = (exchange: Exchange) => void | Promise<void>;
+
 const MAX_BODY_BYTES = 16_384;
-/** How soon the browser reconnects after `outlast dev` was stopped and started. */
-const RECONNECT_MS = 1_000;
 
 /** The browser's code, compiled beside this file. */
 const SCRIPTS: readonly URL[] = [
@@ -29,68 +28,69 @@ const SCRIPTS: readonly URL[] = [
 ];
 
 /** All routes of the page. */
-export function createRoutes(deps: RouteDeps): Hono {
-  const app = new Hono();
-  app.use(secureHeaders, refuseForeignHost);
-  addPage(app, deps);
-  addLive(app, deps);
-  addActions(app, deps);
-  app.notFound(context => refuse(context, 404, 'there is nothing here'));
-  app.onError((error, context) => {
-    deps.log.error({ error }, 'an answer to the page failed');
-    return refuse(context, 500, 'something went wrong; the log of outlast dev says more');
-  });
-  return app;
+export function createRoutes(deps: RouteDeps): RequestListener {
+  const routes = new Map([...pages(deps), ...live(deps), ...actions(deps)]);
+  return (request, response) => {
+    const exchange = new Exchange(request, response);
+    const refusal = refusalOf(request);
+    if (refusal) return exchange.refuse(refusal);
+    const [path = ''] = (request.url ?? '').split('?');
+    const route = routes.get(`${request.method} ${path}`);
+    if (!route) return exchange.refuse({ status: 404, message: 'there is nothing here' });
+    void answer(route, exchange, deps.log);
+  };
 }
 
-function addPage(app: Hono, { source }: RouteDeps): void {
-  const page = renderPage({ hasShop: source.shop !== null });
-  app.get('/', context => context.html(page));
-  const asset = (path: string, type: string, text: string): void => {
-    app.get(path, context => context.body(text, 200, { 'content-type': `${type}; charset=utf-8` }));
-  };
-  asset('/assets/styles.css', 'text/css', STYLES);
-  asset('/assets/icon.svg', 'image/svg+xml', ICON);
-  for (const url of SCRIPTS) {
-    const text = readFileSync(url, 'utf8');
-    const path = `/assets/${basename(url.pathname)}`;
-    // The source maps are not served: a browser with its tools open would request them in vain.
-    asset(path, 'text/javascript', text.replace(/^\/\/# sourceMappingURL=.*$/m, ''));
+async function answer(route: Route, exchange: Exchange, log: Logger): Promise<void> {
+  try {
+    await route(exchange);
+  } catch (error) {
+    if (!exchange.isOpen) return;
+    log.error({ error }, 'an answer to the page failed');
+    const message = 'something went wrong; the log of outlast dev says more';
+    exchange.refuse({ status: 500, message });
   }
 }
 
-function addLive(app: Hono, { source, view }: RouteDeps): void {
-  app.get('/api/state', async context => context.json(await readSnapshot(source)));
-  app.get('/api/live', context =>
-    streamSSE(context, async stream => {
-      const left = new AbortController();
-      stream.onAbort(() => left.abort());
-      for await (const data of view.follow(left.signal)) {
-        await stream.writeSSE({ event: 'snapshot', data, retry: RECONNECT_MS });
-      }
-    }),
-  );
+function* pages({ source }: RouteDeps): Generator<readonly [string, Route]> {
+  const asset = (path: string, type: string, text: string): readonly [string, Route] => [
+    `GET ${path}`,
+    exchange => exchange.text(type, text),
+  ];
+  yield asset('/', 'text/html', renderPage({ hasShop: source.shop !== null }));
+  yield asset('/assets/styles.css', 'text/css', STYLES);
+  yield asset('/assets/icon.svg', 'image/svg+xml', ICON);
+  for (const url of SCRIPTS) {
+    const text = readFileSync(url, 'utf8');
+    // The source maps are not served: a browser with its tools open would request them in vain.
+    const code = text.replace(/^\/\/# sourceMappingURL=.*$/m, '');
+    yield asset(`/assets/${basename(url.pathname)}`, 'text/javascript', code);
+  }
 }
 
-function addActions(app: Hono, deps: RouteDeps): void {
+function* live({ source, view }: RouteDeps): Generator<readonly [string, Route]> {
+  yield ['GET /api/state', async exchange => exchange.json(await readSnapshot(source))];
+  yield ['GET /api/live', exchange => exchange.stream(left => view.follow(left))];
+}
+
+function* actions(deps: RouteDeps): Generator<readonly [string, Route]> {
   const { source, view } = deps;
   const { shop } = source;
-  app.use('/api/*', refuseForeignAction);
-  const onError = (context: Context): Response => refuse(context, 413, 'that is too much');
-  app.use('/api/*', bodyLimit({ maxSize: MAX_BODY_BYTES, onError }));
-  const action = (path: string, act: (body: Record<string, unknown>) => Promise<Answer>): void => {
-    app.post(path, async context => {
-      const body: unknown = await context.req.json().catch(() => null);
-      if (typeof body !== 'object' || body === null) return refuse(context, 400, 'send an object');
-      if (source.isDraining()) return refuse(context, 503, 'Outlast dev is stopping.');
-      const { status, ...answer } = await act(body as Record<string, unknown>);
+  type Act = (body: Body) => Promise<Answer>;
+  const action = (path: string, act: Act): readonly [string, Route] => [
+    `POST ${path}`,
+    async exchange => {
+      const body = await exchange.body(MAX_BODY_BYTES);
+      if (body === null) return;
+      if (source.isDraining())
+        return exchange.refuse({ status: 503, message: 'Outlast dev is stopping.' });
+      const { status, ...rest } = await act(body);
       view.hint();
-      return status === 200
-        ? context.json(answer)
-        : context.json({ error: { message: answer.message } }, status);
-    });
-  };
-  if (shop) action('/api/orders', body => placeOrder(shop, body));
-  action('/api/workers/kill', body => killWorker(deps, body));
-  action('/api/tasks/retry', body => retryTask(deps, body));
+      if (status === 200) exchange.json(rest);
+      else exchange.refuse({ status, message: rest.message });
+    },
+  ];
+  if (shop) yield action('/api/orders', body => placeOrder(shop, body));
+  yield action('/api/workers/kill', body => killWorker(deps, body));
+  yield action('/api/tasks/retry', body => retryTask(deps, body));
 }

@@ -1,5 +1,4 @@
-import type { Server } from 'node:http';
-import { createAdaptorServer } from '@hono/node-server';
+import { createServer, type Server } from 'node:http';
 import { listen } from './listen.ts';
 import { LiveView } from './live-view.ts';
 import { readSnapshot } from './read-snapshot.ts';
@@ -25,8 +24,7 @@ const CLOSE_PATIENCE_MS = 1_000;
 export async function servePage(options: PageOptions): Promise<Page> {
   const { source, stores, clock, log } = options;
   const view = new LiveView({ read: () => readSnapshot(source), clock, log });
-  const routes = createRoutes({ ...options, view });
-  const server = createAdaptorServer({ fetch: routes.fetch }) as Server;
+  const server = createServer(createRoutes({ ...options, view }));
   const { address, port } = await listen(server, options.port);
   const undo = [stores.outbox.onReady(view.hint), stores.ledger.onReady(view.hint)];
   const close = async (): Promise<void> => {
