@@ -1,0 +1,3 @@
+const { defineConfig } = require('outlast');
+
+module.exports = defineConfig({ tasks: ['./src/handlers/*'] });

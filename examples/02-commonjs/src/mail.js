@@ -1,0 +1,5 @@
+exports.mail = async (orderId, { idempotencyKey, signal }) => {
+  signal.throwIfAborted();
+  console.log(`mail for order ${orderId}, key ${idempotencyKey}`);
+  return `mail-${orderId}`;
+};
