@@ -72,7 +72,7 @@ const PORTS = [
 ];
 /** What configuration becomes: open stores, the services and processes on them, and what an application holds. */
 const COMPOSED = ['context', 'process', 'app'];
-const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'metrics', ...COMPOSED];
+const SURFACES = ['cli', 'admin', 'dashboard', 'frameworks', 'metrics', 'traces', ...COMPOSED];
 
 /**
  * For each folder of src the folders and files it may import besides itself. A name that ends in
@@ -106,8 +106,10 @@ const MAY_IMPORT = {
   'adapters/transactions': ['adapters/postgres', 'adapters/mysql'],
   // A listener of events, and nothing that the core knows of.
   metrics: [...FOUNDATION, 'outbox/outbox-reads.ts', 'relay/relay.ts', 'app/outlast.ts'],
-  context: [...INSIDE, 'adapters', 'admin'],
-  process: [...INSIDE, 'context', 'metrics'],
+  // As metrics: the stages see an interface of `telemetry` only.
+  traces: FOUNDATION,
+  context: [...INSIDE, 'adapters', 'admin', 'traces'],
+  process: [...INSIDE, 'context', 'metrics', 'traces'],
   app: [...INSIDE, 'adapters', 'context', 'process', 'metrics'],
   admin: [...INSIDE, ...SURFACES],
   dashboard: [...INSIDE, ...SURFACES],

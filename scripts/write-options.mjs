@@ -68,6 +68,7 @@ function configModule({ option, stages, topLevel, broker, celery, schedule }) {
       "{ MetricsOptions } from './metrics.ts'",
       "{ Queues } from './queues.ts'",
       "{ RetentionOptions } from './retention.ts'",
+      "{ TracesOptions } from './traces.ts'",
     ],
     [
       ...parts,

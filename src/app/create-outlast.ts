@@ -219,6 +219,7 @@ function makeProducer<Tx>(
     notesChords: config.ledger.kind === 'database' && outbox === null,
     parent: () => currentTask() ?? null,
     surroundings: makeSurroundings(context),
+    ...(runtime.traces === undefined ? {} : { traces: runtime.traces }),
   });
 }
 

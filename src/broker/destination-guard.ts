@@ -5,6 +5,7 @@ import { readOptions } from '../task/read-options.ts';
 import type { Reply } from '../wire/reply.ts';
 import type { Broker, PublishManner, PublishOutcome } from './broker.ts';
 import { hasFollowUps } from '../task/signature.ts';
+import type { Traces } from '../telemetry/traces.ts';
 
 /** A destination that answers later than this, while others answer, counts as silent. */
 const SLOW_MS = 2_000;
@@ -49,6 +50,8 @@ interface Sending<T> {
 export interface GuardOptions {
   /** The caller has its own breaker for a broker that answers nothing: then the caller decides when to try again. */
   readonly isBreaking?: boolean;
+  /** Left out: nothing is traced. */
+  readonly traces?: Traces | undefined;
 }
 
 /**
@@ -67,6 +70,7 @@ export class DestinationGuard {
   readonly #clock: Pick<Clock, 'monotonic' | 'timer'>;
   readonly #lanes = new Map<string, Lane>();
   readonly #isBreaking: boolean;
+  readonly #traces: Traces | undefined;
   /** When any destination last answered. */
   #answeredAt = -Infinity;
 
@@ -78,6 +82,7 @@ export class DestinationGuard {
     this.#broker = broker;
     this.#clock = clock;
     this.#isBreaking = options.isBreaking ?? false;
+    this.#traces = options.traces;
   }
 
   /** False: this broker cannot answer senders. */
@@ -92,7 +97,8 @@ export class DestinationGuard {
     manner?: PublishManner,
   ): Promise<readonly PublishOutcome[]> {
     const send: Send<Envelope> = some => this.#broker.publish(some, manner);
-    return this.#sendApart(messages, destinationOf, send, limitMs);
+    const publish = () => this.#sendApart(messages, destinationOf, send, limitMs);
+    return this.#traces === undefined ? publish() : this.#traces.publish(messages, publish);
   }
 
   /** The same for answers to senders. */

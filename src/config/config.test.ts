@@ -59,6 +59,7 @@ describe('precedence', () => {
         'database',
         'ledger',
         'tasks',
+        'traces',
         'strict',
         'excludeTasks',
         'maxPayloadBytes',

@@ -3,6 +3,7 @@ import { maskUrl } from '../errors/mask-secrets.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
 import { readMetrics, type ResolvedMetrics } from './metrics.ts';
+import { readTraces, type ResolvedTraces } from './traces.ts';
 import type { ContextOption } from '../task/context-headers.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
@@ -97,6 +98,7 @@ export interface ResolvedConfig {
   readonly retention: ResolvedRetention;
   readonly admission: readonly AdmissionPattern[];
   readonly metrics: ResolvedMetrics;
+  readonly traces: ResolvedTraces;
   readonly schedule: readonly ScheduleSpec[];
   readonly on: EventListeners;
   readonly log: Logger | null;
@@ -129,10 +131,10 @@ function sectionSettings(
   config: Readonly<Record<string, unknown>>,
   resolved: Pick<ResolvedConfig, 'celery' | 'schedule'>,
 ): Readonly<Record<string, Setting>> {
-  const { retention, admission, metrics } = config;
+  const { retention, admission, metrics, traces } = config;
   const celery = shownRules(config['celery'], resolved.celery);
   const schedule = resolved.schedule.map(({ name }) => name);
-  const given = { retention, admission, celery, metrics, schedule };
+  const given = { retention, admission, celery, metrics, traces, schedule };
   const sourceOf = (key: string): Source => (key in config ? 'file' : 'default');
   return Object.fromEntries(
     Object.entries(given).map(([key, value]) => [
@@ -140,6 +142,18 @@ function sectionSettings(
       { value: value ?? {}, source: sourceOf(key) },
     ]),
   );
+}
+
+/** Those that neither variables nor flags can change. */
+function readSections(
+  config: Readonly<Record<string, unknown>>,
+): Pick<ResolvedConfig, 'retention' | 'admission' | 'metrics' | 'traces'> {
+  return {
+    retention: readRetention(config['retention']),
+    admission: readAdmission(config['admission']),
+    metrics: readMetrics(config['metrics']),
+    traces: readTraces(config['traces']),
+  };
 }
 
 /** Merges flags over variables over the file over the defaults, and checks the result. */
@@ -166,10 +180,8 @@ export function resolveConfig(
   for (const [name, { url }] of Object.entries(outboxes)) {
     settings[`outboxes.${name}`] = { value: maskUrl(url), source: 'file' };
   }
-  const retention = readRetention(config['retention']);
-  const admission = readAdmission(config['admission']);
+  const sections = readSections(config);
   const celery = readCelery(config['celery']);
-  const metrics = readMetrics(config['metrics']);
   const schedule = readSchedules(config['schedule']);
   Object.assign(settings, sectionSettings(config, { celery, schedule }));
 
@@ -198,9 +210,7 @@ export function resolveConfig(
     relay: relay.options,
     worker: worker.options,
     resurrector: resurrector.options,
-    retention,
-    admission,
-    metrics,
+    ...sections,
     schedule,
     settings,
     warnings: [

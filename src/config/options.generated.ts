@@ -10,6 +10,7 @@ import type { CeleryRoutes } from './celery.ts';
 import type { MetricsOptions } from './metrics.ts';
 import type { Queues } from './queues.ts';
 import type { RetentionOptions } from './retention.ts';
+import type { TracesOptions } from './traces.ts';
 
 /** What a user may say about the relay. Durations are text with a unit. */
 export interface RelayOptions {
@@ -424,6 +425,11 @@ export interface OutlastConfig {
    * @default {}
    */
   readonly metrics?: MetricsOptions | undefined;
+  /**
+   * Traces: `{ opentelemetry: true }` makes spans for the tracer of `@opentelemetry/api`, and sends W3C headers along.
+   * @default {}
+   */
+  readonly traces?: TracesOptions | undefined;
   /**
    * Tasks that are sent by the clock, by name: `{ nightly: { call: nightly.with(), cron: '0 3 * * *', timeZone:
    * 'Europe/Berlin' } }`.

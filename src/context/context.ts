@@ -26,6 +26,7 @@ import { hasSignature } from '../task/keyring.ts';
 import { makeRedact, type Redact } from '../task/redact.ts';
 import { Events } from '../telemetry/events.ts';
 import { silentLogger, type Logger, type LogLevel } from '../telemetry/logger.ts';
+import { openTraces } from '../traces/open-traces.ts';
 import { brokerParts, ledgerParts } from './messaging.ts';
 import { openCeleryChords, OPENERS, PREPARED, type Openers } from './openers.ts';
 import { Resources } from './resources.ts';
@@ -68,7 +69,9 @@ export function openContext(file: OutlastConfig = {}, options: ContextOptions = 
   const log = config.log ?? options.makeLog?.(config.logLevel) ?? silentLogger;
   const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
   events.addAll(config.on);
-  const runtime = { ...createRuntime(log, events.emit), ...options.runtime };
+  const traces = openTraces(config);
+  const traced = traces === null ? {} : { traces };
+  const runtime = { ...createRuntime(log, events.emit), ...traced, ...options.runtime };
   if (!options.isWarned) for (const warning of config.warnings) log.warn({}, warning);
   return new Context({ file, options, config, events, runtime });
 }

@@ -15,6 +15,7 @@ import {
   readEmbed,
   readSignature,
 } from '../task/signature.ts';
+import { beforeIn } from '../task/trace-headers.ts';
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS, handOnHeaders } from '../wire/headers.ts';
 import { type Told, replyOf, wantsReply } from '../wire/reply.ts';
@@ -50,15 +51,18 @@ export interface FollowDeps extends Routing {
   readonly answers: boolean;
   /** Celery's workers count parts of chords in the ledger too, and know a chord by its group id alone. */
   readonly countsWithCelery?: boolean;
+  /** Headers of the run that is followed. Left out: nothing is traced. */
+  readonly trace?: Readonly<Record<string, string>>;
 }
 
 function parentOf(
   envelope: Envelope,
   options: EnvelopeOptions,
-  { keyring }: Pick<FollowDeps, 'keyring'>,
+  { keyring, trace }: Pick<FollowDeps, 'keyring' | 'trace'>,
 ): Parent {
   const { id, queue } = envelope;
-  const { rootId = id, deadlineMs = null, headers } = options;
+  const { rootId = id, deadlineMs = null } = options;
+  const headers = trace === undefined ? options.headers : { ...options.headers, ...trace };
   return {
     id,
     rootId,
@@ -317,7 +321,10 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
   const { signature, id, args } = sending;
   const { task: name, kwargs, options } = signature;
   const { [OWN_HEADERS.schema]: schema, ...own } = readHeaders(options.get('headers'));
-  const headers = parent.headers === undefined ? own : handOnHeaders(parent.headers, own);
+  const headers =
+    parent.headers === undefined
+      ? own
+      : handOnHeaders(parent.headers, beforeIn(parent.headers, own));
   const version = Number(schema);
   const known = Number.isInteger(version) && version >= 1 && version <= MAX_VERSION ? version : 1;
   const embed = isPlain(sending) ? EMBED : encodeEmbed(sending);

@@ -1,3 +1,4 @@
+import { codeOf, errorName } from '../errors/error-name.ts';
 import type { Events, EventMap } from '../telemetry/events.ts';
 import type { Registry } from './registry.ts';
 
@@ -115,19 +116,4 @@ function publishFault(text: string): string {
   if (/time[sd]? ?out|in time|within \d+/i.test(text)) return 'timeout';
   if (/connect|socket|closed|ECONN|EPIPE/i.test(text)) return 'connection';
   return /\bE[A-Z]{3,}\b/.test(text) ? 'os_error' : 'unknown';
-}
-
-const NAME = /^[A-Za-z_$][\w$.]{0,63}$/;
-
-/** Its class, never its text. */
-function errorName(error: unknown): string {
-  const code = codeOf(error);
-  if (code !== null) return code;
-  const name: unknown = error instanceof Error ? error.name : typeof error;
-  return typeof name === 'string' && NAME.test(name) ? name : 'unknown';
-}
-
-function codeOf(error: unknown): string | null {
-  const code: unknown = error instanceof Error ? (error as { code?: unknown }).code : null;
-  return typeof code === 'string' && /^ERR_[A-Z_]{1,40}$/.test(code) ? code : null;
 }

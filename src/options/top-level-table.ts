@@ -151,6 +151,14 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
       "Where figures go: `{ dogstatsd: '127.0.0.1:8125', opentelemetry: true, readableFrom: 'anywhere', tasks: ['shop.pay'] }`. Prometheus reads them from `/metrics` on the health port: clients on this machine, or `readableFrom: 'anywhere'`. `tasks` names those that have series of their own; without it the first 200 have.",
     more: 'See [metrics](metrics.md).',
   },
+  traces: {
+    kind: 'record',
+    type: 'TracesOptions',
+    default: {},
+    sentence:
+      'Traces: `{ opentelemetry: true }` makes spans for the tracer of `@opentelemetry/api`, and sends W3C headers along.',
+    more: 'See [traces](../guides/traces.md).',
+  },
   schedule: {
     kind: 'record',
     type: 'Readonly<Record<string, ScheduleOptions>>',

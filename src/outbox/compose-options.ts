@@ -6,6 +6,7 @@ import type { CeleryOptions, SendOptions, Task } from '../task/define-task.ts';
 import { durationMs, type Duration } from '../task/duration.ts';
 import type { EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
+import { withoutUnfitTraces } from '../task/trace-headers.ts';
 import { checkUserHeaders } from '../wire/headers.ts';
 
 const SEND_OPTIONS: readonly string[] = Object.keys(SEND_TABLE);
@@ -116,8 +117,10 @@ export function checkHeaders(
       fields: { path: `headers.${key}` },
     });
   }
-  checkUserHeaders(headers);
-  return headers;
+  // They often come from a request, where anybody may write anything.
+  const kept = withoutUnfitTraces(headers);
+  checkUserHeaders(kept);
+  return kept;
 }
 
 const CELERY_OPTIONS = Object.keys(CELERY_TABLE) as readonly (keyof CeleryOptions)[];

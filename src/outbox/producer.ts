@@ -12,6 +12,7 @@ import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { soonAll } from '../task/names.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { SendTrace, Traces } from '../telemetry/traces.ts';
 import { ALONE, type ComposeDeps, composeTask } from './compose.ts';
 import { type Composed, type SentCall, type SentRow, composeCall } from './compose-call.ts';
 import { type NewTask, type OutboxWriter, type WriteAnswer, envelopeOf } from './outbox-writer.ts';
@@ -56,6 +57,8 @@ export interface ProducerDeps<Tx> {
   readonly parent: () => ComposeDeps['parent'];
   /** What is captured of the place where a task is sent. Left out: nothing. */
   readonly surroundings?: () => Pick<ComposeDeps, 'headers' | 'context'>;
+  /** Left out: nothing is traced. */
+  readonly traces?: Traces;
 }
 
 /** The caller's side of a task's life: checks everything, then writes into the caller's transaction. */
@@ -69,11 +72,23 @@ export class Producer<Tx> {
   }
 
   /** All inputs are checked before the first row is written: an error leaves the transaction as it was. */
-  async send(tx: Tx, calls: readonly Call[]): Promise<readonly SentCall[]> {
-    const deps = this.#composeDeps();
+  send(tx: Tx, calls: readonly Call[]): Promise<readonly SentCall[]> {
+    const { traces } = this.#deps;
+    return traces === undefined
+      ? this.#send(tx, calls, null)
+      : traces.create(trace => this.#send(tx, calls, trace));
+  }
+
+  async #send(
+    tx: Tx,
+    calls: readonly Call[],
+    trace: SendTrace | null,
+  ): Promise<readonly SentCall[]> {
+    const deps = this.#composeDeps(trace);
     const made = soonAll(calls, call => composeCall(call, deps));
     const composed = made instanceof Promise ? await made : made;
     const tasks = composed.length === 1 ? (composed[0] as Composed).rows : rowsOf(composed);
+    trace?.wrote(tasks);
     const isMixed = this.#excluded.length > 0 && tasks.some(this.#isExcluded);
     const rows = await (isMixed ? this.#sendMixed(tx, tasks) : this.#write(tx, tasks));
     await this.#noteChords(tx, composed, rows);
@@ -121,9 +136,17 @@ export class Producer<Tx> {
   }
 
   /** Publishes straight to the broker; returns the task's id. */
-  async push(call: TaskCall): Promise<string> {
-    const task = await composeTask(call, ALONE, this.#composeDeps());
+  push(call: TaskCall): Promise<string> {
+    const { traces } = this.#deps;
+    return traces === undefined
+      ? this.#push(call, null)
+      : traces.create(trace => this.#push(call, trace));
+  }
+
+  async #push(call: TaskCall, trace: SendTrace | null): Promise<string> {
+    const task = await composeTask(call, ALONE, this.#composeDeps(trace));
     checkDirect(task);
+    trace?.wrote([task]);
     try {
       return (await this.#publish(task)).id;
     } catch (error) {
@@ -137,7 +160,7 @@ export class Producer<Tx> {
 
   /** Takes capacity for one task, and keeps it for the send or push that uses the permit. */
   async admit(call: TaskCall): Promise<Permit> {
-    const task = await composeTask(call, ALONE, this.#composeDeps());
+    const task = await composeTask(call, ALONE, this.#composeDeps(null));
     const admission = await this.#deps.admission();
     const newcomer = { ...admissionRequestOf(envelopeOf(task)), permit: null };
     const reservations = await admission.enter(newcomer, 'admit');
@@ -155,10 +178,12 @@ export class Producer<Tx> {
     return permit;
   }
 
-  #composeDeps(): ComposeDeps {
+  #composeDeps(trace: SendTrace | null): ComposeDeps {
     const { clock, maxPayloadBytes, redact, keyring, chordQueue, book } = this.#deps;
     const { parent, surroundings } = this.#deps;
     const nowMs = clock.now();
+    const around = surroundings?.() ?? {};
+    const context = trace === null ? around.context : { ...around.context, ...trace.headers };
     return {
       nowMs,
       newId: () => uuidv7(nowMs),
@@ -167,7 +192,8 @@ export class Producer<Tx> {
       keyring,
       chordQueue,
       parent: parent(),
-      ...surroundings?.(),
+      ...around,
+      ...(context === undefined ? {} : { context }),
       book,
     };
   }
@@ -195,7 +221,10 @@ export class Producer<Tx> {
   async #hand(envelope: Envelope, giveBack: () => Promise<void>): Promise<PublishOutcome> {
     try {
       const broker = await this.#deps.broker();
-      const outcome = await this.#inTime(broker.publish([envelope], ownManner([envelope])));
+      const publish = () => broker.publish([envelope], ownManner([envelope]));
+      const { traces } = this.#deps;
+      const publishing = traces === undefined ? publish() : traces.publish([envelope], publish);
+      const outcome = await this.#inTime(publishing);
       if (outcome.status !== 'confirmed' && outcome !== LATE) await giveBack();
       return outcome;
     } catch (error) {

@@ -47,7 +47,9 @@ export class ChordParts {
 
   constructor(deps: ChordPartsDeps) {
     this.#deps = deps;
-    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock);
+    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock, {
+      traces: deps.runtime.traces,
+    });
   }
 
   /** Counts until the signal aborts. */

@@ -64,7 +64,9 @@ export class FollowUpRepeater {
 
   constructor(deps: FollowUpRepeaterDeps) {
     this.#deps = deps;
-    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock);
+    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock, {
+      traces: deps.runtime.traces,
+    });
   }
 
   async look(): Promise<void> {

@@ -89,7 +89,10 @@ export class Relay {
       lease: this.#lease,
       giveBack: token => this.#owed.giveBack(token),
       onProgress: () => (this.#movedAt = runtime.clock.monotonic()),
-      guard: new DestinationGuard(deps.broker, runtime.clock, { isBreaking: true }),
+      guard: new DestinationGuard(deps.broker, runtime.clock, {
+        isBreaking: true,
+        traces: runtime.traces,
+      }),
       onSilent: error => this.#noteSilent(error),
     };
   }

@@ -1,5 +1,6 @@
 import type { EventSink } from '../telemetry/events.ts';
 import type { Logger } from '../telemetry/logger.ts';
+import type { Traces } from '../telemetry/traces.ts';
 import { randomBytes, randomUUID } from 'node:crypto';
 
 /** Everything a long-lived part may use of the outside world, besides its ports. */
@@ -9,6 +10,8 @@ export interface Runtime {
   readonly faultPoint: FaultPoint;
   readonly log: Logger;
   readonly emit: EventSink;
+  /** Left out: nothing is traced. */
+  readonly traces?: Traces;
 }
 
 /**

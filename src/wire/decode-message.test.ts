@@ -111,6 +111,17 @@ describe('the headers of a Celery message', () => {
     expect(optionsOf(vector('plain'))).toEqual({ replyTo: 'e2d86181-f4ef-3475-9d44-a0ea15ab09ae' });
   });
 
+  it('leaves out trace headers that may not travel, however large they are', () => {
+    const broken = { tracestate: 'x'.repeat(100_000), baggage: 'a=\u0000', 'sentry-trace': 7 };
+    const plain = incoming(celeryMessage('plain'));
+    const nested = { ...broken, region: 'eu' };
+    const headers = { ...(plain.headers as object), ...broken, headers: nested };
+    expect(optionsOf(read({ ...plain, headers })).headers).toEqual({
+      region: 'eu',
+      'sentry-trace': '7',
+    });
+  });
+
   it('of the user reach the handler as strings', () => {
     expect(optionsOf(vector('custom-headers')).headers).toEqual({
       tenant: 'acme',

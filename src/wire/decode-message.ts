@@ -12,6 +12,7 @@ import { isJson, toBytes } from '../task/json.ts';
 import { jsonFault } from '../task/json-limits.ts';
 import { safeKey, safeName } from '../task/names.ts';
 import { NO_OPTIONS_BYTES, UNKEPT_BYTES } from '../task/read-options.ts';
+import { isUnfitTrace } from '../task/trace-headers.ts';
 import { TRAVELLING } from '../task/travelling-options.ts';
 import {
   OWN_HEADERS,
@@ -382,8 +383,8 @@ function userHeaders(
   const found = new Map<string, string>();
   let bytes = 0;
   const add = (name: string, value: unknown): void => {
-    if (found.has(name) || value === null || value === undefined) return;
-    const text = textOf(value);
+    const text = value === null || value === undefined ? null : textOf(value);
+    if (text === null || found.has(name) || isUnfitTrace(name, text)) return;
     bytes += Buffer.byteLength(name) + Buffer.byteLength(text);
     if (bytes > MAX_HEADER_BYTES)
       throw new Unreadable(`its headers are larger than ${MAX_HEADER_BYTES} bytes`);

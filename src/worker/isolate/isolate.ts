@@ -41,7 +41,13 @@ export interface Isolates {
 
 /** Messages from a worker to an isolate. */
 export type ToIsolate =
-  | { readonly kind: 'run'; readonly task: BegunTask; readonly effect: EffectKey | null }
+  | {
+      readonly kind: 'run';
+      readonly task: BegunTask;
+      readonly effect: EffectKey | null;
+      /** Where its trace is; null: nothing is traced. */
+      readonly trace: Readonly<Record<string, string>> | null;
+    }
   | { readonly kind: 'stop'; readonly reason: StopReason }
   | { readonly kind: 'drain' }
   | { readonly kind: 'kept'; readonly call: number; readonly status: StepStatus }

@@ -35,6 +35,8 @@ export interface IsolateRunStart {
   readonly handler: Handler;
   readonly mode: IsolateMode;
   readonly stop: RunStop;
+  /** Where its trace is; null: nothing is traced. */
+  readonly headers?: Readonly<Record<string, string>> | null;
 }
 
 export interface IsolateRunDeps {
@@ -131,7 +133,9 @@ class IsolateRun {
       this.#end = resolve;
     });
     this.#isolate.listen(message => this.#onMessage(message));
-    this.#isolate.post({ kind: 'run', task: tight(task), effect: this.#deps.effect ?? null });
+    const { headers: trace = null } = this.#start;
+    const { effect = null } = this.#deps;
+    this.#isolate.post({ kind: 'run', task: tight(task), effect, trace });
     this.#follow(stop.draining, () => this.#isolate.post({ kind: 'drain' }));
     const end = (): void => this.#stop();
     stop.onStop(end);

@@ -1,7 +1,6 @@
 import { decodeError } from '../../errors/wire-error.ts';
-import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import type { LiftReply, StepStatus } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
-import type { EffectKey } from '../effects/door.ts';
 import { execute } from '../run/execute.ts';
 import type { Handler } from '../handler.ts';
 import { packError } from '../run/pack-error.ts';
@@ -14,6 +13,8 @@ export interface IsolateServerDeps {
   readonly runtime: Runtime;
   readonly post: (message: FromIsolate) => void;
   readonly rssBytes: () => number;
+  /** Runs `fn` where the headers say that its trace is. Left out: nothing is traced. */
+  readonly inTrace?: <T>(headers: Readonly<Record<string, string>>, fn: () => T) => T;
 }
 
 interface Call {
@@ -40,7 +41,7 @@ export class IsolateServer {
   receive(message: ToIsolate): void {
     switch (message.kind) {
       case 'run':
-        return void this.#run(message.task, message.effect);
+        return void this.#run(message);
       case 'stop':
         return this.#stop.stop(message.reason);
       case 'drain':
@@ -54,8 +55,8 @@ export class IsolateServer {
     }
   }
 
-  async #run(task: BegunTask, effect: EffectKey | null): Promise<void> {
-    const { handlers, runtime, post, rssBytes } = this.#deps;
+  async #run({ task, effect, trace }: Extract<ToIsolate, { kind: 'run' }>): Promise<void> {
+    const { handlers, runtime, post, rssBytes, inTrace } = this.#deps;
     this.#draining = new AbortController();
     this.#stop = new RunStop(this.#draining.signal);
     post({ kind: 'begun' });
@@ -69,7 +70,8 @@ export class IsolateServer {
       running = handler;
     };
     const start = { task, stop: this.#stop, ledger, effect };
-    const settlement = await execute(start, { handlers, runtime, onRunning });
+    const run = () => execute(start, { handlers, runtime, onRunning });
+    const settlement = await (trace === null || !inTrace ? run() : inTrace(trace, run));
     // A handler that goes on after its signal is not over: the worker kills the isolate, and no run enters it meanwhile.
     await running.catch(() => undefined);
     post({ kind: 'settled', settlement: packed(settlement), rssBytes: rssBytes() });

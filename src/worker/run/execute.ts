@@ -8,6 +8,7 @@ import { type Keyring, NO_KEYS } from '../../task/keyring.ts';
 import { asVerdict } from '../../task/verdict.ts';
 import { RefusedBySchema, errorRecord, shortText } from './error-record.ts';
 import type { Checkpoints } from '../effects/checkpoints.ts';
+import type { RunTrace } from '../../telemetry/traces.ts';
 import { mappingHandler } from '../celery-tasks.ts';
 import { withTask } from '../context.ts';
 import type { EffectKey } from '../effects/door.ts';
@@ -46,6 +47,8 @@ export interface ExecuteStart {
   readonly ledger: RunLedger;
   /** The key that the effects of the run belong to beside its task; null: the task alone. */
   readonly effect: EffectKey | null;
+  /** Left out: nothing is traced. */
+  readonly trace?: RunTrace | undefined;
 }
 
 /** Runs one task from bytes to settlement. Never throws, and returns no promise if no handler runs. */
@@ -96,10 +99,11 @@ async function executeSlowly(
   const begun = start.task;
   const task = begun.checkpoint === null ? begun : await restored(begun, handler, deps);
   if ('kind' in task) return task;
-  const { stop, ledger, effect } = start;
+  const { stop, ledger, effect, trace } = start;
   const { isolates } = deps;
   if (handler.mode !== 'inline' && isolates) {
-    const inside = { task, handler, mode: handler.mode, stop };
+    const headers = trace?.isolateHeaders ?? null;
+    const inside = { task, handler, mode: handler.mode, stop, headers };
     return await runInIsolate(inside, { ...deps, isolates, ledger, effect });
   }
   const preparing = Promise.resolve(prepareInput(task, handler));
@@ -108,7 +112,7 @@ async function executeSlowly(
 }
 
 function runPrepared(
-  { task, stop, ledger, effect }: ExecuteStart,
+  { task, stop, ledger, effect, trace }: ExecuteStart,
   handler: Handler,
   prepared: Prepared,
   deps: ExecuteDeps,
@@ -116,7 +120,8 @@ function runPrepared(
   if ('kind' in prepared) return prepared;
   // The process may have slept on the way here: no handler is entered for a run that may have lost its task.
   if (stop.reason !== null || deps.isLeaseOver?.() === true) return stopped(stop);
-  return runHere({ task, handler, input: prepared.input, stop, ledger, effect }, deps);
+  const { input } = prepared;
+  return runHere({ task, handler, input, stop, ledger, effect }, trace, deps);
 }
 
 /** The task with its progress loaded, wherever that is stored. */
@@ -135,10 +140,15 @@ async function restored(
   }
 }
 
-function runHere(start: RunScopeStart, deps: ExecuteDeps): Promise<Settlement> {
+function runHere(
+  start: RunScopeStart,
+  trace: RunTrace | undefined,
+  deps: ExecuteDeps,
+): Promise<Settlement> {
   const { task, handler, input } = start;
   const scope = new RunScope(start, deps);
-  const running = withTask(scope.context, () => invoke(handler, input, scope));
+  const run = (): Promise<unknown> => invoke(handler, input, scope);
+  const running = withTask(scope.context, trace ? () => trace.within(run) : run);
   return scope.race(running, {
     done: value => settleValue(handler, task, scope, value),
     failed: error => settleError(handler, task, scope, error),

@@ -61,7 +61,9 @@ export class FollowUpSender {
 
   constructor(deps: FollowUpSenderDeps) {
     this.#deps = deps;
-    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock);
+    this.#guard = new DestinationGuard(deps.broker, deps.runtime.clock, {
+      traces: deps.runtime.traces,
+    });
   }
 
   /** For how long follow-ups could not be sent, so that resurrectors have to; null: they can be, or there were none. */
@@ -151,6 +153,8 @@ interface Deps {
   readonly redact: Redact | null;
   readonly keyring?: Keyring;
   readonly destinations?: Destinations;
+  /** Headers of the run, which what follows continues. Left out: nothing is traced. */
+  readonly trace?: Readonly<Record<string, string>>;
 }
 
 const NOTHING: readonly never[] = [];
@@ -198,7 +202,7 @@ export function owedOfDeath(
 }
 
 export function followDeps(deps: Deps): FollowDeps {
-  const { runtime, handlers, redact, broker, keyring, ledger, destinations } = deps;
+  const { runtime, handlers, redact, broker, keyring, ledger, destinations, trace } = deps;
   return {
     nowMs: runtime.clock.now(),
     // Celery's own tasks are routed as any other.
@@ -209,6 +213,7 @@ export function followDeps(deps: Deps): FollowDeps {
     answers: broker.reply !== undefined,
     countsWithCelery: ledger.countsWithCelery === true,
     ...routing(destinations),
+    ...(trace === undefined ? {} : { trace }),
   };
 }
 

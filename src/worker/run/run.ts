@@ -24,12 +24,14 @@ import { type Gate, hasExpired } from './admit.ts';
 import { stopped } from '../isolate/run-in-isolate.ts';
 import type { RunObserver } from '../run-observer.ts';
 import type { RunLedger } from './run-scope.ts';
-import { RunStop, type Settlement, type StopReason, withoutInput } from './settlement.ts';
+import { endOf, RunStop, type Settlement, type StopReason, withoutInput } from './settlement.ts';
+import type { RunTrace } from '../../telemetry/traces.ts';
 import { SenderNotifier } from './sender-notifier.ts';
 import type { Outages } from './outages.ts';
 import {
   type SettleStatus,
   type Settler,
+  buryUnstorable,
   reportCheckpoint,
   reportSettled,
   reportStarted,
@@ -98,6 +100,7 @@ export class Run implements RunLedger {
   #notifier: SenderNotifier | null = null;
   /** The run as the ledger knows it now. */
   #ref: RunRef;
+  readonly #trace: RunTrace | undefined;
 
   constructor({ task, delivery, draining, onRan }: RunStart, deps: RunDeps) {
     this.task = task;
@@ -107,6 +110,7 @@ export class Run implements RunLedger {
     this.#stop = new RunStop(draining);
     this.#onRan = onRan;
     this.startedAt = deps.runtime.clock.monotonic();
+    this.#trace = deps.runtime.traces?.begun(task);
   }
 
   /** Separate from the constructor, so that the worker knows a whole batch before the first of its handlers starts. */
@@ -181,6 +185,7 @@ export class Run implements RunLedger {
     const postponing = this.#postpone(this.#redacted(executed));
     const ran = postponing instanceof Promise ? await postponing : postponing;
     const ranMs = this.leaveSlot();
+    this.#trace?.ended(endOf(ran));
     const ended = this.#endedAt(ran);
     if (ended) await ended;
 
@@ -188,10 +193,11 @@ export class Run implements RunLedger {
     const kept = hold === null ? 'kept' : await this.#keep(ran, hold);
     // It is unknown whether the result is stored: then the run is not committed.
     const outcome = kept === 'unknown' ? RELEASE : ran;
-    const { settlement, followUps: planned } = planFollowUps(outcome, this.task, this.#deps);
+    const { settlement, followUps: planned } = planFollowUps(outcome, this.task, this.#followed);
     if (settlement.kind === 'fail') await this.#reportRetry(settlement);
     const answer = kept === 'refused' ? kept : await this.#settle(settlement, planned);
-    const status = answer === 'refused' ? await this.#giveUp() : answer;
+    const status =
+      answer === 'refused' ? await buryUnstorable(this.#deps.settler, this.#ref) : answer;
     const owed = status === 'ok' ? this.#owed(settlement, planned) : NOTHING;
     const settledAt = owed.length > 0 ? runtime.clock.monotonic() : 0;
     // Only if the ledger has ended the run: a handler that goes on after a lost run counts until it is swept.
@@ -205,7 +211,7 @@ export class Run implements RunLedger {
     if (this.#delivery !== null) await this.#acknowledge(status);
     if (status !== 'ok') return await this.#lose(status, settlement);
     if (hold !== null) await hold.ended(settlement);
-    if (owed.length > 0) followUps.send(owed, settledAt, followDeps(this.#deps));
+    if (owed.length > 0) followUps.send(owed, settledAt, followDeps(this.#followed));
   }
 
   /** Null: no limit applies to the task, and no store has to be asked. */
@@ -227,6 +233,7 @@ export class Run implements RunLedger {
     if (claim.kind === 'wait') return undefined;
     const { runtime, observer, runsAt } = this.#deps;
     this.#waitedMs = runtime.clock.monotonic() - this.startedAt;
+    this.#trace?.started();
     reportStarted(this.task, this.#waitedMs, runtime);
     observer?.started(this.task);
     const isAsked = runsAt !== undefined && claim.kind === 'run';
@@ -271,6 +278,7 @@ export class Run implements RunLedger {
   async turnBack(end: Settlement): Promise<StepStatus> {
     const settlement = await this.#postpone(end);
     this.leaveSlot();
+    this.#trace?.ended(endOf(settlement));
     const answer = await this.#settle(settlement, []);
     const status = answer === 'refused' ? 'stale' : answer;
     await this.#acknowledge(status);
@@ -327,7 +335,8 @@ export class Run implements RunLedger {
     const { epoch } = this.#ref;
     // Raised on the way here: the handler must see no lower fence.
     const task = epoch === this.task.epoch ? this.task : { ...this.task, epoch };
-    return execute({ task, stop: this.#stop, ledger: this, effect }, this.#deps);
+    const trace = this.#trace;
+    return execute({ task, stop: this.#stop, ledger: this, effect, trace }, this.#deps);
   }
 
   #sender(): SenderNotifier {
@@ -359,25 +368,20 @@ export class Run implements RunLedger {
     if (settlement.kind === 'release') this.#isGivenBack = true;
     const dedupMs = settlement.kind === 'commit' ? dedupMsOf(this.task.envelope) : 0;
     const children = this.#childrenOf(settlement, after);
-    return settleRun(settler, this.#ref, settlement, { after, dedupMs, resultMs, children });
+    const terms = { after, dedupMs, resultMs, children };
+    const settle = () => settleRun(settler, this.#ref, settlement, terms);
+    return this.#trace ? this.#trace.settle(settle) : settle();
+  }
+
+  /** What follows continues its trace. */
+  get #followed(): Parameters<typeof followDeps>[0] {
+    return this.#trace ? { ...this.#deps, trace: this.#trace.headers } : this.#deps;
   }
 
   /** Only a ledger where Celery reads our results keeps them. */
   #childrenOf({ kind }: Settlement, after: readonly FollowUp[]): string | null {
     const isAsked = kind === 'commit' && after.length > 0 && this.#deps.ledger.countsWithCelery;
     return isAsked ? childrenAfter(this.task.envelope) : null;
-  }
-
-  /** A result that the store can never take must not come back forever: the task ends as a dead letter. */
-  async #giveUp(): Promise<StepStatus> {
-    const message = 'the store refused what the run ended with; see the log of the worker';
-    const answer = await this.#deps.settler.bury.settle({
-      kind: 'run',
-      ref: this.#ref,
-      reason: 'ERR_INVARIANT',
-      error: { type: 'ERR_INVARIANT', message, traceback: '' },
-    });
-    return answer === 'absent' ? 'absent' : 'stale';
   }
 
   /** The only code that decides about the broker's copy of a task that was begun. */

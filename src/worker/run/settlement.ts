@@ -1,6 +1,7 @@
 import { isOutlastError, outlastError } from '../../errors/error.ts';
 import type { BegunTask, ErrorRecord, Outcome } from '../../ledger/ledger.ts';
 import { backoffMs } from '../../runtime/backoff.ts';
+import type { RunEnd } from '../../telemetry/traces.ts';
 import { briefly, errorRecord, shortText } from './error-record.ts';
 import type { Handler } from '../handler.ts';
 
@@ -29,6 +30,24 @@ export type Settlement =
   | { readonly kind: 'release'; readonly delayMs?: number; readonly outage?: Want }
   /** Another run owns the task now: write nothing. */
   | { readonly kind: 'drop' };
+
+/** The same for a trace. */
+export function endOf(settlement: Settlement): RunEnd {
+  switch (settlement.kind) {
+    case 'commit':
+      return { outcome: settlement.outcome.kind };
+    case 'fail': {
+      const { cause: error, isCrash, delayMs } = settlement;
+      return { outcome: delayMs === null ? 'dead' : isCrash ? 'crashed' : 'failed', error };
+    }
+    case 'bury':
+      return { outcome: 'dead' };
+    case 'release':
+      return { outcome: 'released' };
+    case 'drop':
+      return { outcome: 'lost' };
+  }
+}
 
 /** What a run needed and could not get. */
 export interface Want {

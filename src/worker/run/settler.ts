@@ -161,6 +161,14 @@ export function settleRun(
   }
 }
 
+/** A result that the store can never take must not come back forever: the task ends as a dead letter. */
+export async function buryUnstorable({ bury }: Settler, ref: RunRef): Promise<StepStatus> {
+  const message = 'the store refused what the run ended with; see the log of the worker';
+  const error = { type: 'ERR_INVARIANT', message, traceback: '' };
+  const answer = await bury.settle({ kind: 'run', ref, reason: 'ERR_INVARIANT', error });
+  return answer === 'absent' ? 'absent' : 'stale';
+}
+
 /** The settling steps of one worker. */
 export interface Settler {
   readonly commit: StepBatcher<Parameters<WorkerLedger['commit']>[0][number]>;
