@@ -110,10 +110,9 @@ export type LateDialect = () => Promise<Dialect>;
 
 /** Writes through a library in the words of its database. */
 export function lateWriter<Tx>(load: LateDialect, executor: Executor<Tx>): OutboxWriter<Tx> {
+  const writer = once(async () => (await load()).writer(executor));
   // Loaded now: a first send that waited for it would reach the connection after what its caller runs next.
-  const loading = load();
-  loading.catch(() => undefined);
-  const writer = once(async () => (await loading).writer(executor));
+  writer(() => Promise.resolve()).catch(() => undefined);
   return {
     write: (tx, tasks, ready) => writer(one => one.write(tx, tasks, ready)),
     isInTransaction: tx => writer(one => one.isInTransaction(tx)),

@@ -44,6 +44,7 @@ export function insideTransaction<Tx>(adapter: TransactionAdapter<Tx>): Executor
 export function anywhere<Tx>(adapter: TransactionAdapter<Tx>): Executor<Tx> {
   return {
     isCertain: () => true,
+    isLenient: true,
     execute: adapter.execute.bind(adapter),
     ...(adapter.executeKept && { executeKept: adapter.executeKept.bind(adapter) }),
   };

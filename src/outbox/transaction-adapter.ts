@@ -57,6 +57,8 @@ export interface Executor<Tx> extends Pick<
    * depend on something that ends with the transaction, in the statement that writes.
    */
   isCertain(tx: Tx): boolean;
+  /** For `strict: false`: what is written may be committed by itself, so nothing is proven. */
+  readonly isLenient?: boolean;
 }
 
 /** The result of comparing two databases. `isSame` is null if neither answer proves anything. */

@@ -157,6 +157,31 @@ describe('PostgreSQL refuses a send, and writes no row,', () => {
     }
   });
 
+  it.each(DELAYS)(
+    'that is not awaited before a ROLLBACK %i turns later, and joins no later transaction of its connection',
+    async turns => {
+      for (const ends of [['ROLLBACK', 'BEGIN'], ['ROLLBACK AND CHAIN']])
+        for (const how of BATCHES) {
+          // Compares databases with its first send.
+          const fresh = createOutlast({ database: database.url, adapter: fromPg(pool) });
+          await later(20);
+          for (const sender of [fresh, outlast]) {
+            const client = await pool.connect();
+            await client.query('BEGIN');
+            const sending = how(sender, client).catch(() => undefined);
+            await later(turns);
+            for (const end of ends) await client.query(end);
+            await client.query('select 1');
+            await client.query('COMMIT');
+            await sending;
+            client.release();
+            expect(await count()).toBe(0);
+          }
+          await fresh.close();
+        }
+    },
+  );
+
   it('that is not awaited between a ROLLBACK TO and a ROLLBACK that are not awaited either', async () => {
     for (let turns = 0; turns < 40; turns += 1) {
       const client = await pool.connect();
@@ -208,6 +233,18 @@ async function later(turns: number): Promise<void> {
   for (let turn = 0; turn > turns; turn--) await Promise.resolve();
   for (let turn = 0; turn < turns; turn++) await nextTurn();
 }
+
+/** Sends that one statement writes, and sends that take several. */
+const BATCHES: readonly (<Tx>(outlast: Outlast<Tx>, tx: Tx) => Promise<unknown>)[] = [
+  (outlast, tx) => outlast.send(tx, nightly),
+  (outlast, tx) => outlast.send(tx, nightly, undefined, { idempotencyKey: 'k' }),
+  (outlast, tx) => outlast.send(tx, nightly, undefined, { orderingKey: 'o', id: 'chosen' }),
+  (outlast, tx) =>
+    outlast.sendMany(
+      tx,
+      [1, 2].map(n => late.with(n, { id: `chosen-${n}` })),
+    ),
+];
 
 /** A transaction of our own whose `send` is not awaited, and which then throws. */
 async function abandoned(outlast: Outlast, turns: number): Promise<void> {
@@ -307,6 +344,42 @@ describe.each(Object.entries(DRIVERS))('%s refuses a send, and writes no row,', 
       expect(await countKeys()).toBe(0);
     }
   });
+
+  it.each(DELAYS)(
+    'that is not awaited before a rollback %i turns later, and joins no later transaction of its connection',
+    async turns => {
+      const begin = 'start transaction';
+      for (const [before, after] of [
+        [[begin], ['rollback', begin]],
+        [[begin], ['rollback and chain']],
+        [['set autocommit = 0'], ['rollback']],
+        [['set autocommit = 0', 'select 1 from outlast_outbox'], ['rollback']],
+        [["xa start 'x'"], ["xa end 'x'", "xa rollback 'x'", begin]],
+      ] as const)
+        for (const how of BATCHES) {
+          const fresh = createOutlast({ ...config(), adapter: driver.adapter });
+          await later(20);
+          for (const sender of [fresh, outlast]) {
+            const connection = await driver.connect();
+            for (const sql of before) await driver.run(connection, sql);
+            const sending = how(sender, connection).catch(() => undefined);
+            await later(turns);
+            for (const sql of after) await driver.run(connection, sql);
+            await driver.run(connection, 'do 0');
+            await connection.commit();
+            await sending;
+            await connection.rollback();
+            await driver.run(connection, 'set autocommit = 1');
+            await connection.release();
+            expect(
+              [await count(), await countKeys()],
+              `after ${[...before, ...after].join()}`,
+            ).toEqual([0, 0]);
+          }
+          await fresh.close();
+        }
+    },
+  );
 
   it.each(DELAYS)('of our own that is not awaited before a throw %i turns later', async turns => {
     await abandoned(own, turns);

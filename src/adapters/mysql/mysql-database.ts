@@ -220,7 +220,6 @@ export class MysqlDatabase implements MysqlSession, SqlDatabase {
         runInside({
           run,
           statement: () => query(text, params),
-          isAutocommit: answer => isAutocommit((answer as ResultSetHeader).serverStatus),
         }),
     };
   }
@@ -315,10 +314,6 @@ export function readServerStatus(flags: unknown): TransactionStatus {
   const isOpen = (flags & IN_TRANSACTION) !== 0 || (flags & AUTOCOMMIT) === 0;
   return isOpen ? 'open' : 'none';
 }
-
-/** True if a statement outside of a transaction is committed by itself; also where the flags are missing. */
-export const isAutocommit = (flags: unknown): boolean =>
-  typeof flags !== 'number' || (flags & AUTOCOMMIT) !== 0;
 
 /** A pool has the methods of a connection, and runs each statement on another one. */
 export const handsOutConnections = (given: object): boolean =>

@@ -28,7 +28,7 @@ interface PlannedRow {
   readonly bytes: number;
 }
 
-/** Where it is written, and the proof that a library needs which cannot tell whether it is in a transaction. */
+/** Where it is written, and the proof that it is the transaction in which the send was called. Null: none is needed. */
 interface Target<Tx> {
   readonly tx: Tx;
   readonly proof: string | null;
@@ -57,23 +57,51 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     tasks: readonly NewTask[],
     ready: Promise<void> | null = null,
   ): Promise<readonly WriteAnswer[]> {
-    if (tasks.length === 0) return [];
-    return await this.#inside({ tx, proof: null }, async target => {
+    const [only] = tasks;
+    if (!only) return [];
+    const { executeInside } = this.#executor;
+    if (executeInside && tasks.length === 1 && ready === null && isOneStatement(only))
+      return [await this.#writeAtOnce(tx, only, executeInside)];
+    return await this.#inside(tx, async target => {
       await ready;
       return await this.#write(target, tasks);
     });
   }
 
+  /** The path of most tasks. Nothing is awaited before the server has it, so it stands before what the caller runs next. */
+  async #writeAtOnce(
+    tx: Tx,
+    task: NewTask,
+    executeInside: ExecuteInside<Tx>,
+  ): Promise<WriteAnswer> {
+    const { text, values } = bindRows(SQL.enqueue, [rowTexts(task)]);
+    try {
+      if ((await executeInside(tx, text, values)) === null) throw notInTransaction('none');
+      return { kind: 'new' };
+    } catch (error) {
+      if (!isDuplicate(error)) throw translateMysqlError(error);
+      const digest = (await this.#readDigests(tx, [task.id])).get(task.id);
+      if (digest === undefined) throw translateMysqlError(error);
+      return judgeId(task, digest);
+    }
+  }
+
   /**
-   * A library that cannot tell: what is written is selected from a row that is proven to be part of the transaction. The
-   * savepoint was there before the row and is there after it, so the row was written in between, in one transaction.
+   * What is written is selected from a row that is proven to be part of the transaction. The savepoint was there before the
+   * row and is there after it, so the row was written in between, in one transaction.
    */
   async #prove(tx: Tx): Promise<string> {
     const proof = sha256(systemRandom.token());
-    await this.#execute(tx, bind<string>(SQL.transactionMark, []));
-    await this.#execute(tx, bind<string>(SQL.proofWrite, [proof]));
+    const marking = this.#execute(tx, bind<string>(SQL.transactionMark, []));
+    // A driver keeps the order of what it is given. A library may not.
+    if (!this.#executor.executeInside) await marking;
+    const writing = this.#execute(tx, bind<string>(SQL.proofWrite, [proof]));
+    if (!this.#executor.executeInside) await writing;
+    const checking = this.#execute(tx, bind<string>(SQL.transactionCheck, []));
+    checking.catch(() => undefined);
+    await Promise.all([marking, writing]);
     try {
-      await this.#execute(tx, bind<string>(SQL.transactionCheck, []));
+      await checking;
     } catch (error) {
       if (!isUnmarked(error)) throw error;
       // If it was committed by itself. Otherwise it is gone, or is pruned with the keys.
@@ -87,11 +115,8 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     return this.#execute(tx, bind<string>(SQL.proofRemove, [proof]));
   }
 
-  /** With `executeInside` the server refuses each statement by itself. */
-  #inside<T>(target: Target<Tx>, write: (target: Target<Tx>) => Promise<T>): Promise<T> {
-    const { tx } = target;
-    if (target.proof !== null || this.#executor.executeInside || this.#executor.isCertain(tx))
-      return write(target);
+  #inside<T>(tx: Tx, write: (target: Target<Tx>) => Promise<T>): Promise<T> {
+    if (this.#executor.isCertain(tx)) return write({ tx, proof: null });
     return withProof(
       tx,
       () => this.#prove(tx),
@@ -229,9 +254,8 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
       } catch (error) {
         if (!isDuplicate(error)) throw error;
         const ids = left.map(({ task }) => task.id);
-        const known = await this.#execute(target.tx, bind<string>(SQL.readDigests, [ids]));
-        if (known.length === 0) throw error;
-        const digests = new Map(known.map(row => [row['id'], row['digest']]));
+        const digests = await this.#readDigests(target.tx, ids);
+        if (digests.size === 0) throw error;
         for (const { task } of left) {
           const digest = digests.get(task.id);
           if (digest !== undefined) answers.set(task, judgeId(task, digest));
@@ -239,6 +263,11 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
         left = left.filter(({ task }) => !answers.has(task));
       }
     }
+  }
+
+  async #readDigests(tx: Tx, ids: string[]): Promise<ReadonlyMap<string, string | null>> {
+    const known = await this.#execute(tx, bind<string>(SQL.readDigests, [ids]));
+    return new Map(known.map(row => [row['id'] ?? '', row['digest'] ?? null]));
   }
 
   async #execute(tx: Tx, { text, values }: Bound<string | null>): Promise<readonly TextRow[]> {
@@ -249,30 +278,26 @@ export class MysqlOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
   }
 
-  async #change(target: Target<Tx>, sql: MysqlStatement, rows: readonly Texts[]): Promise<void> {
-    await this.#inside(target, async ({ tx, proof }) => {
-      if (proof === null) await this.#changeInside(tx, bindRows(sql, rows));
-      else await this.#execute(tx, bindProven(sql, rows, proof));
-    });
+  async #change({ tx, proof }: Target<Tx>, sql: MysqlStatement, rows: readonly Texts[]) {
+    await this.#execute(tx, proof === null ? bindRows(sql, rows) : bindProven(sql, rows, proof));
   }
 
-  async #takeOver(target: Target<Tx>, take: readonly string[]): Promise<void> {
-    await this.#inside(target, async ({ tx, proof }) => {
-      if (proof === null) await this.#changeInside(tx, bind<string>(SQL.takeOverSendKey, take));
-      else await this.#execute(tx, bind<string>(SQL.takeOverSendKeyProven, [...take, proof]));
-    });
-  }
-
-  /** Without `executeInside` the library knew that a transaction was open, or the caller does not need one. */
-  async #changeInside(tx: Tx, bound: Bound<string | null>): Promise<void> {
-    const { executeInside } = this.#executor;
-    if (!executeInside) return void (await this.#execute(tx, bound));
-    const rows = await executeInside(tx, bound.text, bound.values).catch((error: unknown) => {
-      throw translateMysqlError(error);
-    });
-    if (rows === null) throw notInTransaction('none');
+  async #takeOver({ tx, proof }: Target<Tx>, take: readonly string[]): Promise<void> {
+    const bound =
+      proof === null
+        ? bind<string>(SQL.takeOverSendKey, take)
+        : bind<string>(SQL.takeOverSendKeyProven, [...take, proof]);
+    await this.#execute(tx, bound);
   }
 }
+
+type ExecuteInside<Tx> = NonNullable<Executor<Tx>['executeInside']>;
+
+/** Nothing has to be locked, asked or written before its row. */
+const isOneStatement = (task: NewTask): boolean =>
+  task.orderingKey === null &&
+  task.idempotencyKey === null &&
+  planRow(task).bytes <= BYTES_PER_STATEMENT;
 
 function planRow(task: NewTask): PlannedRow {
   const texts = rowTexts(task);

@@ -109,6 +109,7 @@ export const SQL: {
   readonly tierNote: Entry;
   readonly transactionCheck: Entry;
   readonly transactionMark: Entry;
+  readonly transactionOpen: Entry;
   readonly withdrawLook: Entry;
   readonly withdrawRow: Entry;
 } = {
@@ -764,6 +765,10 @@ on duplicate key update last_at = values(last_at)`,
   },
   transactionMark: {
     text: `savepoint outlast_transaction`,
+    order: [],
+  },
+  transactionOpen: {
+    text: `select 1 from outlast_ordering_key where slot < 0 lock in share mode`,
     order: [],
   },
   withdrawLook: {

@@ -66,11 +66,15 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   ): Promise<readonly WriteAnswer[]> {
     const [only] = tasks;
     if (!only) return Promise.resolve([]);
-    if (!this.#executor.isCertain(tx))
-      return this.#inside(tx, async proof => {
-        await ready;
-        return await this.#writeAny(tx, tasks, proof);
-      });
+    if (!this.#executor.isCertain(tx) || this.#isBound(tasks, ready))
+      return this.#inside(
+        tx,
+        async proof => {
+          await ready;
+          return await this.#writeAny(tx, tasks, proof);
+        },
+        this.#isBound(tasks, ready),
+      );
     if (ready !== null) return ready.then(() => this.write(tx, tasks));
     if (tasks.length === 1 && isPlain(only)) return this.#writePlain(tx, only);
     return this.#writeAny(tx, tasks, null);
@@ -94,8 +98,22 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
    * Runs a statement that writes, at once if the library knows that the transaction is open. Otherwise the transaction is
    * marked, and the statement writes only where the mark is.
    */
-  #inside<T>(tx: Tx, write: (proof: string | null) => Promise<T>): Promise<T> {
-    return this.#executor.isCertain(tx) ? write(null) : withProof(tx, () => this.#mark(tx), write);
+  #inside<T>(tx: Tx, write: (proof: string | null) => Promise<T>, isBound = false): Promise<T> {
+    if (!isBound && this.#executor.isCertain(tx)) return write(null);
+    return withProof(tx, () => this.#mark(tx), write);
+  }
+
+  /**
+   * What is not written by the first statement has to be bound to the transaction in which the send was called: when its turn
+   * comes, the caller may have rolled back and begun another one on the same connection.
+   */
+  #isBound(tasks: readonly NewTask[], ready: Promise<void> | null): boolean {
+    if (this.#executor.isLenient) return false;
+    return (
+      ready !== null ||
+      tasks.length > ROWS_PER_STATEMENT ||
+      tasks.some(task => task.orderingKey !== null)
+    );
   }
 
   async #mark(tx: Tx): Promise<string> {

@@ -5,7 +5,7 @@ import type {
 } from '../../outbox/transaction-adapter.ts';
 import { runInside } from '../mysql/run-inside.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
-import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/mysql-database.ts';
+import { handsOutConnections, readServerStatus } from '../mysql/mysql-database.ts';
 
 /** The part of a `mariadb` connection that is used. */
 export interface MariadbConnectionLike {
@@ -52,7 +52,6 @@ export function fromMariadb<Connection extends MariadbConnectionLike>(
       runInside({
         run: text => limit.answer(connection.query({ sql: text })),
         statement: () => execute(connection, sql, values),
-        isAutocommit: () => isAutocommit(flagsOf(connection)),
       }),
     transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: statusOf,

@@ -5,7 +5,7 @@ import type {
 } from '../../outbox/transaction-adapter.ts';
 import { runInside } from '../mysql/run-inside.ts';
 import { AnswerLimit, type AnswerOptions } from './answer-limit.ts';
-import { handsOutConnections, isAutocommit, readServerStatus } from '../mysql/mysql-database.ts';
+import { handsOutConnections, readServerStatus } from '../mysql/mysql-database.ts';
 
 /** The part of a `mysql2/promise` connection that is used. */
 export interface Mysql2ConnectionLike {
@@ -51,7 +51,6 @@ export function fromMysql2<Connection extends Mysql2ConnectionLike>(
       runInside({
         run: text => limit.answer(connection.query({ sql: text })),
         statement: () => execute(connection, sql, values),
-        isAutocommit: answer => isAutocommit(flagsOf(answer)),
       }),
     transaction: (fn, leave) => inTransaction({ pool, limit }, fn, leave),
     status: connection => (handsOutConnections(connection) ? 'pool' : 'unknown'),
