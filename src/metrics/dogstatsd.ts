@@ -1,4 +1,6 @@
 import { createSocket } from 'node:dgram';
+import { lookup } from 'node:dns/promises';
+import { isIP } from 'node:net';
 import { rowOfMetric, type MetricName } from './catalogue.ts';
 import type { Labels, Registry } from './registry.ts';
 
@@ -7,7 +9,14 @@ export interface StatsdTarget {
   readonly port: number;
 }
 
+/** The address of a name. */
+type Resolve = (host: string) => Promise<string>;
+
+const resolveByDns: Resolve = async host => (await lookup(host, { family: 4 })).address;
+
 const FLUSH_MS = 1_000;
+/** How often a name is looked up again: an agent may move. */
+const LOOKUP_MS = 30_000;
 /** Below the usual limit of a datagram on a network of 1500 bytes. */
 const PACKET_BYTES = 1_400;
 /** Of one series in one flush; of more a sample is sent, with its rate. */
@@ -27,20 +36,49 @@ interface Pending {
 export class DogStatsd {
   readonly #registry: Registry;
   readonly #target: StatsdTarget;
+  readonly #resolve: Resolve;
   readonly #socket = createSocket('udp4');
   readonly #pending = new Map<string, Pending>();
   readonly #undo: () => void;
   readonly #timer: NodeJS.Timeout;
+  /** Null: its name was not resolved yet. */
+  #address: string | null;
+  #isResolving = false;
+  #resolveAgainAt = -Infinity;
 
-  constructor(registry: Registry, target: StatsdTarget) {
+  constructor(registry: Registry, target: StatsdTarget, resolve: Resolve = resolveByDns) {
     this.#registry = registry;
     this.#target = target;
+    this.#resolve = resolve;
+    this.#address = isIP(target.host) === 0 ? null : target.host;
     this.#socket.unref();
     // An agent that is away answers with an ICMP error; that is no reason to end.
     this.#socket.on('error', () => undefined);
     this.#undo = registry.onSample((name, labels, value) => this.#note(name, labels, value));
     this.#timer = setInterval(() => this.flush(), FLUSH_MS);
     this.#timer.unref();
+    this.#lookUp();
+  }
+
+  /**
+   * One look-up at a time, and not one for every packet, as the socket would do: each takes a thread of the few that all of
+   * the process shares, and keeps it for as long as a silent name server lets it wait.
+   */
+  #lookUp(): void {
+    const { host } = this.#target;
+    const now = performance.now();
+    if (isIP(host) !== 0 || this.#isResolving || now < this.#resolveAgainAt) return;
+    this.#isResolving = true;
+    this.#resolve(host)
+      .then(address => {
+        this.#address = address;
+        this.#resolveAgainAt = performance.now() + LOOKUP_MS;
+      })
+      // The last address may still be right.
+      .catch(() => undefined)
+      .finally(() => {
+        this.#isResolving = false;
+      });
   }
 
   #note(name: MetricName, labels: Labels, value: number): void {
@@ -52,7 +90,11 @@ export class DogStatsd {
     if (pending.samples.length < MOST_SAMPLES) pending.samples.push(value);
   }
 
+  /** As long as the address is not known the figures are kept, and added up. */
   flush(): void {
+    this.#lookUp();
+    const address = this.#address;
+    if (address === null) return;
     const lines = [...this.#pending.values()].map(lineOfPending);
     this.#pending.clear();
     for (const [key, series] of Object.entries(this.#registry.snapshot())) {
@@ -62,10 +104,10 @@ export class DogStatsd {
         if (typeof value === 'number') lines.push(lineOf(name, labels, `${value}|g`));
     }
     for (const packet of packetsOf(lines))
-      this.#socket.send(packet, this.#target.port, this.#target.host, () => undefined);
+      this.#socket.send(packet, this.#target.port, address, () => undefined);
   }
 
-  /** Sends what is left. */
+  /** Sends what is left, if the address is known. */
   close(): Promise<void> {
     clearInterval(this.#timer);
     this.#undo();

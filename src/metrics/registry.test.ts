@@ -11,6 +11,7 @@ import { describe, expect, it } from 'vitest';
 import { readMetrics } from '../config/metrics.ts';
 import { Events, type EventMap } from '../telemetry/events.ts';
 import { ChildMetrics } from './children.ts';
+import { DogStatsd } from './dogstatsd.ts';
 import { openMetrics } from './open-metrics.ts';
 import { prometheusText } from './prometheus.ts';
 import { Registry, type Snapshot } from './registry.ts';
@@ -152,6 +153,30 @@ describe('exporters', () => {
     await open.close();
     agent.close();
     expect(received).toEqual(expect.arrayContaining(wanted));
+  });
+
+  it('DogStatsD looks up the name of its agent once at a time, and keeps figures until it is known', async () => {
+    const agent = createSocket('udp4');
+    agent.bind(0, '127.0.0.1');
+    await once(agent, 'listening');
+    const registry = new Registry({});
+    const asked: ((address: string) => void)[] = [];
+    const silent = (): Promise<string> => new Promise(resolve => void asked.push(resolve));
+    const target = { host: 'agent.example', port: agent.address().port };
+    const [statsd, unheard] = [1, 2].map(() => new DogStatsd(registry, target, silent));
+    for (let flush = 0; flush < 100; flush += 1) {
+      registry.add('outlast_messages_published_total', ['shop.pay']);
+      statsd?.flush();
+    }
+    expect(asked).toHaveLength(2);
+    await unheard?.close();
+    asked[0]?.('127.0.0.1');
+    await Promise.resolve();
+    statsd?.flush();
+    const [packet] = (await once(agent, 'message')) as [Buffer];
+    expect(packet.toString()).toBe('outlast.messages.published:100|c|#task_name:shop.pay');
+    await statsd?.close();
+    agent.close();
   });
 
   it('OpenTelemetry collects the same in the SDK of the application', async () => {
