@@ -71,6 +71,7 @@ describe('a relay that has waited on an empty outbox', () => {
       2,
       null,
       BATCH_BYTES / BATCH,
+      null,
     ]);
     expect(claim).toBeLessThan(BATCH * WASTE_PER_ROW);
     const move = await wasteOf(SQL.move, [BATCH, 2, null]);

@@ -148,6 +148,7 @@ describe('a claim and the delete after it', () => {
         2,
         null,
         1_000,
+        null,
       ]);
       expect(rows).toHaveLength(1);
       expect(await setting()).toBe('off');

@@ -195,4 +195,10 @@ select high.n * 256 + low.n from byte high cross join byte low`,
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
     ],
   },
+  {
+    version: 7, name: '0007-plain-and-keyed-rows', breaking: false, inTransaction: true,
+    statements: [
+      `alter table outlast_outbox add key outlast_outbox_plain (ordering_key, state, available_at, id)`,
+    ],
+  },
 ];

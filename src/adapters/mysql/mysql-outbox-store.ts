@@ -23,6 +23,20 @@ import { SQL } from './sql.generated.ts';
 
 /** How many rows of expired claims are returned at a time: they belong to a few relays. */
 const RECLAIM_LIMIT = 1_000;
+/** Keys of which a statement returns the first row, at least. */
+const LEAST_KEYS = 100;
+/** Before all keys: none is empty. */
+const NO_KEY = Buffer.alloc(0);
+
+interface Turn {
+  afterKey: Buffer;
+}
+
+interface Claiming {
+  readonly request: ClaimRequest;
+  readonly floorMs: number | null;
+  readonly turn: Turn;
+}
 
 /**
  * The relay's side of the outbox in MySQL and MariaDB. Rows are always locked by id in rising order, or skipped when
@@ -31,11 +45,8 @@ const RECLAIM_LIMIT = 1_000;
 export class MysqlOutboxStore implements OutboxStore {
   readonly #db: MysqlDatabase;
   readonly #floor: ScanFloor;
-  /**
-   * Claims with ordered rows, and how many of their rows are not settled: when one of those is deleted, the next row of
-   * its key may stand before the floor.
-   */
-  readonly #ordered = new Map<string, number>();
+  /** Every key has its turn: a search for first rows goes on after the last one. */
+  readonly #turn: Turn = { afterKey: NO_KEY };
   /** The ledger is never here: rows are published. */
   readonly move: null = null;
   readonly receipts: ReceiptStore;
@@ -44,10 +55,7 @@ export class MysqlOutboxStore implements OutboxStore {
   constructor(db: MysqlDatabase, monotonic: () => number = () => performance.now()) {
     this.#db = db;
     this.#floor = new ScanFloor(monotonic);
-    this.receipts = new MysqlReceiptStore(db, {
-      onSettled: (token, rows) => this.#passed(token, rows),
-      onOrderedGone: () => this.#floor.reset(),
-    });
+    this.receipts = new MysqlReceiptStore(db);
   }
 
   async beat(relay: string, leaseMs: number): Promise<void> {
@@ -61,11 +69,15 @@ export class MysqlOutboxStore implements OutboxStore {
   async claim(request: ClaimRequest): Promise<readonly OutboxRow[]> {
     const rows = await this.#floor.look(async floorMs => {
       if (floorMs === null) await this.#reclaim();
-      const found = await this.#db.atomically(session => claimRows(session, request, floorMs));
-      return found.map(row => ({ row, availableMs: Number(row['available_ms']) }));
+      const found = await this.#db.atomically(session =>
+        claimRows(session, { request, floorMs, turn: this.#turn }),
+      );
+      return found.map(row => ({
+        row,
+        // The floor is about the others.
+        availableMs: Number(row['is_keyed']) === 1 ? -Infinity : Number(row['available_ms']),
+      }));
     });
-    if (rows.some(({ row }) => Number(row['is_ordered']) === 1))
-      this.#ordered.set(request.token, rows.length);
     return rows.map(({ row }) => readOutboxRow(row)).toSorted((a, b) => compareRows(a.row, b.row));
   }
 
@@ -85,21 +97,17 @@ export class MysqlOutboxStore implements OutboxStore {
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
     if (rows.length === 0) return 0;
-    const settled = await this.#db.change(SQL.settlePublished, [token, rowNumbers(rows)]);
-    this.#passed(token, rows.length);
-    return settled;
+    return await this.#db.change(SQL.settlePublished, [token, rowNumbers(rows)]);
   }
 
   async settleFailed(token: string, failures: readonly PublishFailure[]): Promise<number> {
     if (failures.length === 0) return 0;
     const sorted = failures.toSorted((a, b) => compareRows(a.row, b.row));
-    const settled = await this.#db.atomically(async session => {
+    return await this.#db.atomically(async session => {
       let count = 0;
       for (const failure of sorted) count += await settleOne(session, token, failure);
       return count;
     });
-    this.#passed(token, failures.length);
-    return settled;
   }
 
   async defer(
@@ -112,21 +120,10 @@ export class MysqlOutboxStore implements OutboxStore {
       Math.round(typeof delayMs === 'number' ? delayMs : (delayMs[at] ?? 0)),
     );
     const given = [token, rowNumbers(rows), delays];
-    const deferred = await this.#db.change(SQL.deferClaim, given);
-    this.#passed(token, rows.length);
-    return deferred;
-  }
-
-  #passed(token: string, rows: number): void {
-    const left = this.#ordered.get(token);
-    if (left === undefined) return;
-    this.#floor.reset();
-    if (left > rows) this.#ordered.set(token, left - rows);
-    else this.#ordered.delete(token);
+    return await this.#db.change(SQL.deferClaim, given);
   }
 
   async release(token: string): Promise<number> {
-    this.#ordered.delete(token);
     const rows = await this.#claimed(token);
     if (rows.length === 0) return 0;
     // They are in their old positions.
@@ -201,23 +198,50 @@ export class MysqlOutboxStore implements OutboxStore {
   }
 }
 
+/** Where there are both, rows with an ordering key and rows without have half of a claim each. */
 async function claimRows(
   session: MysqlSession,
-  { relay, token, limit, staleMs }: ClaimRequest,
-  floorMs: number | null,
+  { request, floorMs, turn }: Claiming,
 ): Promise<readonly MysqlRow[]> {
+  const { relay, token, limit, staleMs } = request;
+  const keyed = await lockKeyed(session, limit, turn.afterKey);
+  const most = limit - Math.min(keyed.length, Math.floor(limit / 2));
   const floor = floorMs === null ? null : Math.floor(floorMs);
-  const found = await session.rows(SQL.claim, [limit, ROW_SCHEMA_VERSION, floor]);
+  const plain = await session.rows(SQL.claim, [most, ROW_SCHEMA_VERSION, floor]);
+  const shared = keyed.slice(0, limit - plain.length);
+  const isEnd = shared.length === keyed.length && keyed.length < limit;
+  turn.afterKey = isEnd
+    ? NO_KEY
+    : ((shared.at(-1)?.['ordering_key'] as Buffer | undefined) ?? turn.afterKey);
   // As many as one answer should carry, but at least one; the rows behind stay as they are.
   const bytesOf = (row: MysqlRow): number => Number(row['bytes']);
+  const found = [...shared, ...plain];
   const [some = []] = slicesWithin(found, { count: limit, bytes: BATCH_BYTES, bytesOf });
   if (some.length === 0) return [];
-  const rows = numbersOf(some);
-  await session.change(SQL.claimMark, [relay, token, staleMs, rows]);
-  const bodies = new Map<string, unknown>();
-  for (const row of await session.rows(SQL.claimBodies, [rows]))
-    bodies.set(String(row['row_id']), row['body']);
-  return some.map(row => ({ ...row, body: bodies.get(String(row['row_id'])) as Buffer }));
+  const numbers = numbersOf(some);
+  const rows = await session.rows(SQL.claimRows, [numbers]);
+  await session.change(SQL.claimMark, [relay, token, staleMs, numbers]);
+  return rows;
+}
+
+/** Locks first rows of keys that may go, from the key after this one on; from the beginning when there are none. */
+async function lockKeyed(
+  session: MysqlSession,
+  limit: number,
+  afterKey: Buffer,
+): Promise<readonly MysqlRow[]> {
+  const keys = Math.max(LEAST_KEYS, limit);
+  const found: MysqlRow[] = [];
+  let [from, after] = [afterKey, afterKey];
+  for (;;) {
+    const heads = await session.rows(SQL.claimHeads, [after, keys]);
+    const given = [limit - found.length, numbersOf(heads), ROW_SCHEMA_VERSION];
+    if (heads.length > 0) found.push(...(await session.rows(SQL.claimKeyed, given)));
+    if (found.length === limit) return found;
+    if (heads.length === keys) after = heads.at(-1)?.['ordering_key'] as Buffer;
+    else if (found.length > 0 || from.length === 0) return found;
+    else from = after = NO_KEY;
+  }
 }
 
 async function settleOne(

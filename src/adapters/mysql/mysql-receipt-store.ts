@@ -3,31 +3,18 @@ import type { MysqlDatabase, MysqlRow } from './mysql-database.ts';
 import { rowNumbers } from './mysql-rows.ts';
 import { SQL } from './sql.generated.ts';
 
-export interface ReceiptHooks {
-  /** Called with the number of rows of a claim that were settled. */
-  readonly onSettled: (token: string, rows: number) => void;
-  /** Called when a row is deleted that others of its key may have waited for. */
-  readonly onOrderedGone: () => void;
-}
-
 /** Published rows in MySQL and MariaDB that wait for the end of their task. */
 export class MysqlReceiptStore implements ReceiptStore {
   readonly #db: MysqlDatabase;
-  readonly #hooks: ReceiptHooks;
-  /** The rows with an ordering key among those taken last: a DELETE does not return them. */
-  #ordered: ReadonlySet<string> = new Set();
 
-  constructor(db: MysqlDatabase, hooks: ReceiptHooks) {
+  constructor(db: MysqlDatabase) {
     this.#db = db;
-    this.#hooks = hooks;
   }
 
   async markSent(token: string, rows: readonly string[], delayMs: number): Promise<number> {
     if (rows.length === 0) return 0;
     const given = [token, rowNumbers(rows), Math.round(delayMs)];
-    const marked = await this.#db.change(SQL.markSent, given);
-    this.#hooks.onSettled(token, rows.length);
-    return marked;
+    return await this.#db.change(SQL.markSent, given);
   }
 
   async take(limit: number, leaseMs: number): Promise<readonly SentRow[]> {
@@ -37,16 +24,12 @@ export class MysqlReceiptStore implements ReceiptStore {
       if (rows.length > 0) await session.change(SQL.receiptLease, [rows, leaseMs]);
       return due;
     });
-    const taken = found.map(readSentRow);
-    this.#ordered = new Set(taken.filter(({ isOrdered }) => isOrdered).map(({ row }) => row));
-    return taken;
+    return found.map(readSentRow);
   }
 
   async received(rows: readonly string[]): Promise<number> {
     if (rows.length === 0) return 0;
-    const gone = await this.#db.change(SQL.receiptReceived, [rowNumbers(rows)]);
-    if (rows.some(row => this.#ordered.has(row))) this.#hooks.onOrderedGone();
-    return gone;
+    return await this.#db.change(SQL.receiptReceived, [rowNumbers(rows)]);
   }
 
   async later(rows: readonly string[], delayMs: number): Promise<number> {

@@ -6,8 +6,10 @@ export const SQL: {
   readonly checkpointRead: Entry;
   readonly checkpointRemove: Entry;
   readonly checkpointWrite: Entry;
-  readonly claimBodies: Entry;
+  readonly claimHeads: Entry;
+  readonly claimKeyed: Entry;
   readonly claimMark: Entry;
+  readonly claimRows: Entry;
   readonly claim: Entry;
   readonly claimedRows: Entry;
   readonly countDeadLetters: Entry;
@@ -133,9 +135,19 @@ order by task_id, epoch, seq limit ?`,
 on duplicate key update data = values(data), created_at = values(created_at)`,
     order: [0, 1, 2, 3, 4],
   },
-  claimBodies: {
-    text: `select id as row_id, concat('[', args, ',', kwargs, ',', embed, ']') as body from outlast_outbox where id in (?)`,
-    order: [0],
+  claimHeads: {
+    text: `select min(id) as row_id, ordering_key as ordering_key from outlast_outbox force index (outlast_outbox_ordered)
+where ordering_key > ? group by ordering_key order by ordering_key limit ?`,
+    order: [0, 1],
+  },
+  claimKeyed: {
+    text: `select o.id as row_id, length(o.args) + length(o.kwargs) + length(o.embed) as bytes, o.ordering_key
+from outlast_outbox o force index (primary)
+where o.id in (?) and o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= ?
+  and not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
+  and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)
+order by o.ordering_key limit ? for update skip locked`,
+    order: [1, 2, 0],
   },
   claimMark: {
     text: `update outlast_outbox
@@ -144,20 +156,22 @@ set state = 'claimed', claim_token = ?, claimed_by = ?, claims = claims + 1,
 where id in (?)`,
     order: [1, 0, 2, 3],
   },
-  claim: {
+  claimRows: {
     text: `select o.id as row_id, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
-  length(o.args) + length(o.kwargs) + length(o.embed) as bytes, o.options, o.digest,
+  concat('[', o.args, ',', o.kwargs, ',', o.embed, ']') as body, o.options, o.digest,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.eta) div 1000 as eta_ms,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.expires_at) div 1000 as expires_ms, o.retries, o.claims,
   timestampdiff(microsecond, '1970-01-01 00:00:00', o.available_at) div 1000 as available_ms,
   timestampdiff(microsecond, greatest(o.created_at, coalesce(o.eta, o.created_at)), utc_timestamp(6)) / 1000 as due_ms,
-  o.ordering_key is not null as is_ordered
-from outlast_outbox o force index (outlast_outbox_due)
-where o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= ?
+  o.ordering_key is not null as is_keyed
+from outlast_outbox o where o.id in (?)`,
+    order: [0],
+  },
+  claim: {
+    text: `select o.id as row_id, length(o.args) + length(o.kwargs) + length(o.embed) as bytes
+from outlast_outbox o force index (outlast_outbox_plain)
+where o.ordering_key is null and o.state = 'pending' and o.available_at <= utc_timestamp(6) and o.schema_version <= ?
   and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval ? * 1000 microsecond, timestamp '0001-01-01 00:00:00')
-  and (o.ordering_key is null or (
-    not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
-    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
 order by o.available_at, o.id limit ? for update skip locked`,
     order: [1, 2, 0],
   },
@@ -394,15 +408,20 @@ from outlast_outbox o where o.id > ? order by o.id limit ?`,
     order: [0, 1, 2],
   },
   outboxNextDue: {
-    text: `select greatest(0, timestampdiff(microsecond, utc_timestamp(6), o.available_at)) div 1000 as wait_ms
-from outlast_outbox o force index (outlast_outbox_due)
-where o.state = 'pending' and o.schema_version <= ?
-  and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval ? * 1000 microsecond, timestamp '0001-01-01 00:00:00')
-  and (o.ordering_key is null or (
-    not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
-    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
-order by o.available_at, o.id limit 1`,
-    order: [0, 1],
+    text: `select greatest(0, timestampdiff(microsecond, utc_timestamp(6), min(n.available_at))) div 1000 as wait_ms from (
+  (select o.available_at from outlast_outbox o force index (outlast_outbox_plain)
+    where o.ordering_key is null and o.state = 'pending' and o.schema_version <= ?
+      and o.available_at >= coalesce(timestamp '1970-01-01 00:00:00' + interval ? * 1000 microsecond, timestamp '0001-01-01 00:00:00')
+    order by o.available_at, o.id limit 1)
+  union all
+  select h.available_at from (
+    select min(id) as id from outlast_outbox force index (outlast_outbox_ordered)
+    where ordering_key > '' group by ordering_key order by ordering_key limit 1000
+  ) f straight_join outlast_outbox h on h.id = f.id
+  where h.state = 'pending' and h.schema_version <= ?
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = h.ordering_key and d.parks_key)
+) n`,
+    order: [0, 1, 0],
   },
   outboxQueuesSampled: {
     text: `select s.queue, round(count(*) * ? / (2 * ?)) as count from (

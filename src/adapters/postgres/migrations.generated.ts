@@ -488,4 +488,12 @@ $$`,
       `create index outlast_schedule_due on outlast_schedule (due_ms) where not paused`,
     ],
   },
+  {
+    version: 7, name: '0007-plain-and-keyed-rows', breaking: false, inTransaction: false,
+    statements: [
+      `create index concurrently outlast_outbox_plain on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is null`,
+      `create index concurrently outlast_outbox_keyed on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is not null`,
+      `drop index concurrently if exists outlast_outbox_due`,
+    ],
+  },
 ];

@@ -19,7 +19,7 @@ import { purgeParams, purgeReply } from './postgres-letters.ts';
 import { PostgresReceiptStore } from './postgres-receipt-store.ts';
 import { encodeError, readEnvelope, readNumber } from './postgres-rows.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
-import type { SqlRow } from '../sql/sql-database.ts';
+import type { SqlParam, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 const COMMITTED_CHANNEL = 'outlast_outbox';
@@ -35,13 +35,15 @@ export interface OutboxStoreOptions {
 export class PostgresOutboxStore implements OutboxStore {
   readonly #db: PostgresDatabase;
   readonly #floor: ScanFloor;
+  /** Every ordering key has its turn: a search for first rows goes on after this one. */
+  #afterKey: string | null = null;
   readonly move: ((limit: number) => Promise<MoveReply>) | null;
   readonly receipts: ReceiptStore;
 
   constructor(db: PostgresDatabase, options: OutboxStoreOptions) {
     this.#db = db;
     this.#floor = new ScanFloor(options.monotonic ?? (() => performance.now()));
-    this.receipts = new PostgresReceiptStore(db, this.#floor);
+    this.receipts = new PostgresReceiptStore(db);
     this.move = options.movesIntoLedger ? limit => this.#move(limit) : null;
   }
 
@@ -67,16 +69,26 @@ export class PostgresOutboxStore implements OutboxStore {
         floorMs,
         BATCH_BYTES / limit,
       ];
-      const found = await this.#db.query(SQL.claim, given);
+      const found = await this.#claimInTurn(given);
       const rows = found.some(row => row['body'] === null)
         ? await this.#fitting(token, found)
         : found;
       return rows.map(row => ({
         row: readOutboxRow(row),
-        availableMs: Number(row['available_us']) / 1_000,
+        // The floor is about the others.
+        availableMs: row['is_keyed'] === true ? -Infinity : Number(row['available_us']) / 1_000,
       }));
     });
     return claimed.map(({ row }) => row).toSorted((a, b) => compareRows(a.row, b.row));
+  }
+
+  async #claimInTurn(given: readonly SqlParam[]): Promise<readonly SqlRow[]> {
+    let found = await this.#db.query(SQL.claim, [...given, this.#afterKey]);
+    // After the last key comes the first.
+    if (found.length === 0 && this.#afterKey !== null)
+      found = await this.#db.query(SQL.claim, [...given, null]);
+    this.#afterKey = (found[0]?.['key_text'] ?? null) as string | null;
+    return found;
   }
 
   /** For rows of which some are long: as many as one answer should carry, but at least one. The others are given back. */
@@ -103,7 +115,8 @@ export class PostgresOutboxStore implements OutboxStore {
 
   async settlePublished(token: string, rows: readonly string[]): Promise<number> {
     const [gone] = await this.#db.query(SQL.settlePublished, [token, rows]);
-    if (gone?.['is_ordered'] === true) this.#floor.reset();
+    // `move` looks for rows with a key from the floor on, too.
+    if (gone?.['is_ordered'] === true && this.move !== null) this.#floor.reset();
     return gone?.['settled'] as number;
   }
 

@@ -1,16 +1,13 @@
 import { PARKED, type ReceiptStore, type SentRow } from '../../outbox/receipt-store.ts';
-import type { ScanFloor } from '../../outbox/scan-floor.ts';
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 
 /** Published rows in PostgreSQL that wait for the end of their task. */
 export class PostgresReceiptStore implements ReceiptStore {
   readonly #db: SqlDatabase;
-  readonly #floor: Pick<ScanFloor, 'reset'>;
 
-  constructor(db: SqlDatabase, floor: Pick<ScanFloor, 'reset'>) {
+  constructor(db: SqlDatabase) {
     this.#db = db;
-    this.#floor = floor;
   }
 
   async markSent(token: string, rows: readonly string[], delayMs: number): Promise<number> {
@@ -22,10 +19,7 @@ export class PostgresReceiptStore implements ReceiptStore {
   }
 
   async received(rows: readonly string[]): Promise<number> {
-    const gone = await this.#db.query(SQL.receiptReceived, [rows]);
-    // The next row of the key keeps its position, which may be before the floor.
-    if (gone.some(row => row['is_ordered'] === true)) this.#floor.reset();
-    return gone.length;
+    return (await this.#db.query(SQL.receiptReceived, [rows])).length;
   }
 
   async later(rows: readonly string[], delayMs: number): Promise<number> {

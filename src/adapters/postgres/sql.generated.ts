@@ -761,20 +761,33 @@ order by c.since, c.group_id`,
   chordParts: `select result, is_signed from outlast_chord_part where group_id = $1 and result is not null order by place`,
   claimBodies: `select o.id::text as row, '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea as body
 from outlast_outbox o where o.id = any($2::bigint[]) and o.claim_token = $1`,
-  claim: `with quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
-due as materialized (
+  claim: `with recursive quick as materialized (select set_config('synchronous_commit', 'off', true) as setting),
+first as (
+  (select o.id, o.ordering_key, o.state, o.available_at, o.schema_version from outlast_outbox o
+    where o.ordering_key > coalesce($8::text, '') order by o.ordering_key, o.id limit 1)
+  union all
+  select n.* from first f cross join lateral (
+    select o.id, o.ordering_key, o.state, o.available_at, o.schema_version from outlast_outbox o
+    where o.ordering_key > f.ordering_key order by o.ordering_key, o.id limit 1) n
+), ready as materialized (
+  select f.id, f.ordering_key from first f
+  where f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $5
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = f.ordering_key and d.parks_key)
+  limit $3
+), plain as materialized (
   select o.id from outlast_outbox o
-  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $5
+  where o.state = 'pending' and o.ordering_key is null and o.available_at <= statement_timestamp() and o.schema_version <= $5
     and o.available_at >= coalesce(to_timestamp($6::float8 / 1000), '-infinity')
-    and (o.ordering_key is null or (
-      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
-      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
-  order by o.available_at, o.id limit $3 for update skip locked
+  order by o.available_at, o.id limit $3 - least((select count(*) from ready), $3 / 2) for update skip locked
+), keyed as materialized (
+  select o.id, o.ordering_key from outlast_outbox o
+  where o.id = any(array(select r.id from ready r)) and o.state = 'pending' and o.available_at <= statement_timestamp()
+  order by o.ordering_key limit $3 - (select count(*) from plain) for update skip locked
 )
 update outlast_outbox o
 set state = 'claimed', claim_token = $2, claimed_by = $1, claims = least(o.claims, 2147483646) + 1,
   claimed_until = clock_timestamp() + $4::bigint * interval '1 millisecond', updated_at = clock_timestamp()
-where o.id = any(array(select due.id from due)) and (select quick.setting from quick) = 'off'
+where o.id = any(array(select p.id from plain p union all select k.id from keyed k)) and (select quick.setting from quick) = 'off'
 returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.priority, o.payload_version,
   (octet_length(o.args)::bigint + octet_length(o.kwargs) + octet_length(o.embed))::text as bytes,
   case when octet_length(o.args)::bigint + octet_length(o.kwargs) + octet_length(o.embed) <= $7::float8
@@ -782,7 +795,10 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
   case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
   (extract(epoch from clock_timestamp() - greatest(o.created_at, o.eta)) * 1000)::bigint::text as due_ms,
-  (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us`,
+  (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us,
+  o.ordering_key is not null as is_keyed,
+  case when (select count(*) from ready) >= least($3, (select count(*) from keyed) + 1)
+    then coalesce((select max(k.ordering_key) from keyed k), $8) end as key_text`,
   commitPlain: `update outlast_task t set
   state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
   settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
@@ -1406,16 +1422,23 @@ returning id::text as row`,
 )
 select ((select count(*) from put) + (select count(*) from letters))::text as moved,
   (select count(*) from (select pg_notify('outlast_outbox', '') from put limit 1) n)::text as notified`,
-  move: `with found as materialized (
-  select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited from outlast_outbox o
-  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+  move: `with plain as materialized (
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.ordering_key is null and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
-    and (o.ordering_key is null or (
-      (select f.id = o.id or (f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $2
+  order by o.available_at, o.id limit $1 for update skip locked
+), keyed as materialized (
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.ordering_key is not null and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
+    and (select f.id = o.id or (f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $2
           and position('"limited":true'::bytea in f.options) = 0)
         from outlast_outbox f where f.ordering_key = o.ordering_key order by f.id limit 1)
-      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)
   order by o.available_at, o.id limit $1 for update skip locked
+), found as (
+  select o.*, position('"limited":true'::bytea in o.options) > 0 as is_limited
+  from (select * from plain union all select * from keyed) o
 ), chained as (
   select f.*, row_number() over k as nth, sum(f.is_limited::int) over k as limits,
     lag(f.id) over k is not distinct from
@@ -1505,13 +1528,24 @@ order by outlast_dead_letter.dead_at, task_id collate "C" limit $4`,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key, options
 from outlast_outbox o where $2::text is null or o.id > $2::text::bigint order by o.id limit $3`,
-  outboxNextDue: `select (extract(epoch from least(greatest(o.available_at, clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
-from outlast_outbox o where o.state = 'pending' and o.schema_version <= $1
+  outboxNextDue: `with recursive first as (
+  (select o.ordering_key, o.state, o.available_at, o.schema_version from outlast_outbox o
+    where o.ordering_key is not null order by o.ordering_key, o.id limit 1)
+  union all
+  select n.* from first f cross join lateral (
+    select o.ordering_key, o.state, o.available_at, o.schema_version from outlast_outbox o
+    where o.ordering_key > f.ordering_key order by o.ordering_key, o.id limit 1) n
+), looked as (select f.* from first f limit 1000),
+next as (
+  (select o.available_at from outlast_outbox o where o.state = 'pending' and o.ordering_key is null and o.schema_version <= $1
     and o.available_at >= coalesce(to_timestamp($2::float8 / 1000), '-infinity')
-    and (o.ordering_key is null or (
-      not exists (select 1 from outlast_outbox e where e.ordering_key = o.ordering_key and e.id < o.id)
-      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
-order by o.available_at, o.id limit 1`,
+  order by o.available_at, o.id limit 1)
+  union all
+  select s.available_at from looked s where s.state = 'pending' and s.schema_version <= $1
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = s.ordering_key and d.parks_key)
+)
+select (extract(epoch from least(greatest(min(n.available_at), clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
+from next n having count(*) > 0`,
   outboxQueuesSampled: `select queue, round(count(*) * $2::bigint / sum(count(*)) over ())::bigint::text as rows
 from outlast_outbox tablesample system ($1::float8) group by queue order by queue collate "C"`,
   outboxQueues: `select queue, count(*)::text as rows from outlast_outbox group by queue order by queue collate "C"`,
@@ -1519,7 +1553,13 @@ from outlast_outbox tablesample system ($1::float8) group by queue order by queu
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available, ordering_key, options
 from outlast_outbox o order by o.id desc limit $2`,
-  outboxSample: `with again as materialized (
+  outboxSample: `with pending as materialized (
+  select count(*) as total, count(*) filter (where available_at <= statement_timestamp()) as due
+  from outlast_outbox where state = 'pending' and ordering_key is null
+  union all
+  select count(*), count(*) filter (where available_at <= statement_timestamp())
+  from outlast_outbox where state = 'pending' and ordering_key is not null
+), again as materialized (
   select count(*) filter (where available_at > statement_timestamp() and retries > 0) as backoff,
     count(*) filter (where available_at > statement_timestamp() and retries = 0) as deferred,
     min(greatest(created_at, eta)) as since
@@ -1537,7 +1577,9 @@ from outlast_outbox o order by o.id desc limit $2`,
   select sum(total) as total, sum(ready) as ready
   from (select total, ready from head union all select total, ready from suspect union all select total, ready from refused) t
 ), since as (
-  select min(available_at) as at from outlast_outbox where state = 'pending' and available_at <= statement_timestamp()
+  select min(available_at) as at from outlast_outbox where state = 'pending' and ordering_key is null and available_at <= statement_timestamp()
+  union all
+  select min(available_at) from outlast_outbox where state = 'pending' and ordering_key is not null and available_at <= statement_timestamp()
   union all
   select since from again
   union all
@@ -1553,8 +1595,8 @@ from outlast_outbox o order by o.id desc limit $2`,
   select first from refused
 )
 select
-  (select count(*) from outlast_outbox where state = 'pending')::text as pending,
-  (select count(*) from outlast_outbox where state = 'pending' and available_at <= statement_timestamp())::text as due,
+  (select sum(total) from pending)::text as pending,
+  (select sum(due) from pending)::text as due,
   (select backoff from again)::text as backoff,
   (select deferred from again)::text as deferred,
   (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
@@ -1746,7 +1788,7 @@ returning id`,
 set available_at = clock_timestamp() + $2::bigint * interval '1 millisecond', last_error = $3
 where id = any($1::bigint[]) and state = 'sent'
 returning id`,
-  receiptReceived: `delete from outlast_outbox where id = any($1::bigint[]) and state = 'sent' returning ordering_key is not null as is_ordered`,
+  receiptReceived: `delete from outlast_outbox where id = any($1::bigint[]) and state = 'sent' returning id`,
   receiptSendAgain: `update outlast_outbox set state = 'pending', available_at = clock_timestamp(), updated_at = clock_timestamp()
 where id = any($1::bigint[]) and claims = $2::int and state = 'sent'
 returning id`,

@@ -5,6 +5,7 @@
 -- Rows with an ordering key go together, in their order: from the first of the key on, as far as this statement has locked
 -- them without a gap. Row by row, a backlog under one key would be walked over once for each of its rows. Rows of a key whose
 -- first row cannot go are not even locked, or they would fill the batch.
+-- Up to $1 rows with a key and as many without, each from its own index.
 -- Rows in an unknown format are left to a newer version.
 -- Rows due before the floor are left out; null is no floor.
 -- Rows that must pass a rate first stay, and are reported: the relay claims them when it takes rates. Compose writes the
@@ -12,16 +13,23 @@
 -- Inserted rows are looked up by IN, which is a hash whatever the planner expects: a join would compare every row of a batch
 -- with every other one when the statement was planned for an empty outbox.
 -- params: limit int, known_format int, floor_ms float8
-with found as materialized (
-  select o.*, position(:'mark_limited'::bytea in o.options) > 0 as is_limited from outlast_outbox o
-  where o.state = 'pending' and o.available_at <= statement_timestamp() and o.schema_version <= $2
+with plain as materialized (
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.ordering_key is null and o.available_at <= statement_timestamp() and o.schema_version <= $2
     and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
-    and (o.ordering_key is null or (
-      (select f.id = o.id or (f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $2
+  order by o.available_at, o.id limit $1 for update skip locked
+), keyed as materialized (
+  select o.* from outlast_outbox o
+  where o.state = 'pending' and o.ordering_key is not null and o.available_at <= statement_timestamp() and o.schema_version <= $2
+    and o.available_at >= coalesce(to_timestamp($3::float8 / 1000), '-infinity')
+    and (select f.id = o.id or (f.state = 'pending' and f.available_at <= statement_timestamp() and f.schema_version <= $2
           and position(:'mark_limited'::bytea in f.options) = 0)
         from outlast_outbox f where f.ordering_key = o.ordering_key order by f.id limit 1)
-      and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)))
+    and not exists (select 1 from outlast_dead_letter d where d.ordering_key = o.ordering_key and d.parks_key)
   order by o.available_at, o.id limit $1 for update skip locked
+), found as (
+  select o.*, position(:'mark_limited'::bytea in o.options) > 0 as is_limited
+  from (select * from plain union all select * from keyed) o
 ), chained as (
   select f.*, row_number() over k as nth, sum(f.is_limited::int) over k as limits,
     lag(f.id) over k is not distinct from

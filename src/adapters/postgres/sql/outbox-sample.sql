@@ -5,7 +5,14 @@
 -- Rows in a format this version does not know are counted separately: a relay must be upgraded. The 2 is only the constant
 -- of their index.
 -- params: known_format int
-with again as materialized (
+with pending as materialized (
+  -- Rows with an ordering key have an index of their own.
+  select count(*) as total, count(*) filter (where available_at <= statement_timestamp()) as due
+  from outlast_outbox where state = 'pending' and ordering_key is null
+  union all
+  select count(*), count(*) filter (where available_at <= statement_timestamp())
+  from outlast_outbox where state = 'pending' and ordering_key is not null
+), again as materialized (
   select count(*) filter (where available_at > statement_timestamp() and retries > 0) as backoff,
     count(*) filter (where available_at > statement_timestamp() and retries = 0) as deferred,
     min(greatest(created_at, eta)) as since
@@ -23,7 +30,9 @@ with again as materialized (
   select sum(total) as total, sum(ready) as ready
   from (select total, ready from head union all select total, ready from suspect union all select total, ready from refused) t
 ), since as (
-  select min(available_at) as at from outlast_outbox where state = 'pending' and available_at <= statement_timestamp()
+  select min(available_at) as at from outlast_outbox where state = 'pending' and ordering_key is null and available_at <= statement_timestamp()
+  union all
+  select min(available_at) from outlast_outbox where state = 'pending' and ordering_key is not null and available_at <= statement_timestamp()
   union all
   select since from again
   union all
@@ -39,8 +48,8 @@ with again as materialized (
   select first from refused
 )
 select
-  (select count(*) from outlast_outbox where state = 'pending')::text as pending,
-  (select count(*) from outlast_outbox where state = 'pending' and available_at <= statement_timestamp())::text as due,
+  (select sum(total) from pending)::text as pending,
+  (select sum(due) from pending)::text as due,
   (select backoff from again)::text as backoff,
   (select deferred from again)::text as deferred,
   (select count(*) from outlast_outbox where state = 'claimed')::text as claimed,
