@@ -98,7 +98,6 @@ export interface Admin {
   };
 }
 
-/** Which tasks a list has, and how many. */
 export interface TaskListOptions extends TaskFilter {
   readonly limit?: number;
   readonly cursor?: string;

@@ -35,7 +35,7 @@ import {
   refuseOtherDialect,
 } from './adapter-database.ts';
 import { type Context, openContext } from '../context/context.ts';
-import { chordQueueOf } from '../context/messaging.ts';
+import { chordQueueOf, sendTargetOf } from '../context/messaging.ts';
 import { loadDialect, spareIdempotency } from '../context/openers.ts';
 import { makeSurroundings } from './surroundings.ts';
 import { isStartedByWorker } from '../process/worker-spec.ts';
@@ -51,8 +51,6 @@ import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 
 /**
  * Creates the instance that an application works with. Nothing is connected before it is needed.
- *
- * @throws ERR_UNKNOWN_OPTION, ERR_OPTION_RANGE, ERR_OPTION_UNIT, ERR_OPTIONS_CONFLICT, ERR_CONFIG_TIER
  *
  * @example
  * export const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
@@ -135,8 +133,8 @@ function ownPorts<Tx>(
   return {
     adapter,
     sameDatabase,
-    writer: lateWriter(load, insideTransaction(adapter)),
-    lenientWriter: lateWriter(load, anywhere(adapter)),
+    writer: lateWriter(load, insideTransaction(adapter), sendTargetOf(context)),
+    lenientWriter: lateWriter(load, anywhere(adapter), sendTargetOf(context)),
     door: parts => lateDoor(load, comparing(adapter, sameDatabase), { ...parts, isLedgerHere }),
     // Our own handle is closed when it reports `none`; for another library only `open` is certain.
     isUncommitted: tx =>
@@ -156,8 +154,12 @@ export function createParts<Tx>(context: Context, ports: InstancePorts<Tx>): Par
       return sent?.id ?? '';
     },
   };
+  const cancel = ports.writer.cancel?.bind(ports.writer);
   const sentHandle = (tx: Tx, sent: SentCall): TaskHandle =>
-    handles.ofCall(sent, () => ports.isUncommitted(tx));
+    handles.ofCall(sent, {
+      isUncommitted: () => ports.isUncommitted(tx),
+      cancelInside: cancel && (id => cancel(tx, id)),
+    });
   return {
     context,
     origin,
@@ -238,7 +240,7 @@ export async function sendCalls(
   const dialect = await loadDialect(target);
   const producer = new Producer({
     adapter,
-    writer: dialect.writer(anywhere(adapter)),
+    writer: dialect.writer(anywhere(adapter), sendTargetOf(context)),
     lenientWriter: null,
     sameDatabase: null,
     // No task is excluded from the outbox, so none goes straight to the broker.
@@ -296,6 +298,8 @@ function throughEither(hedged: HedgedStore<IdempotencyStore>): LockStore {
   };
 }
 
+type InsideTransaction = Pick<HandleOrigin, 'isUncommitted' | 'cancelInside'>;
+
 /** Creates the handles that an instance returns. */
 class TaskHandles {
   readonly #deps: HandleDeps;
@@ -320,17 +324,17 @@ class TaskHandles {
     return createHandle(task, origin, this.#deps);
   }
 
-  ofCall(sent: SentCall, isUncommitted: () => boolean): TaskHandle {
-    const handle = this.#ofCall(sent, isUncommitted);
-    return this.#isEmbedded ? refuseInside(handle, isUncommitted) : handle;
+  ofCall(sent: SentCall, inside: InsideTransaction): TaskHandle {
+    const handle = this.#ofCall(sent, inside);
+    return this.#isEmbedded ? refuseInside(handle, inside.isUncommitted) : handle;
   }
 
-  #ofCall(sent: SentCall, isUncommitted: () => boolean): TaskHandle {
+  #ofCall(sent: SentCall, inside: InsideTransaction): TaskHandle {
     if (!('members' in sent)) {
       const { id, isNew, before } = sent;
-      return this.of(sent.task, { id, isNew, before, isUncommitted });
+      return this.of(sent.task, { id, isNew, before, ...inside });
     }
-    const members = sent.members.map(member => this.of(member.task, { ...member, isUncommitted }));
+    const members = sent.members.map(member => this.of(member.task, { ...member, ...inside }));
     return createGroupHandle(sent, members, this.#deps);
   }
 }

@@ -82,9 +82,9 @@ async function countRefused(context: Context, runnable: Runnable): Promise<numbe
   }
 }
 
-/** Nothing is due in the outbox, and the queues served here hold only tasks that cannot be run here. */
+/** Nothing is due in the outbox, and the queues served here hold only tasks that cannot be run here, or not yet. */
 async function isIdle(context: Context, runnable: Runnable): Promise<boolean> {
-  const { reads, outbox } = await context.stores();
+  const { reads, outbox, ledgerReads } = await context.stores();
   // The outbox is asked first: a row that moves on between two looks is then seen by the later one, in the ledger.
   const dueMs = await outbox.nextDueMs();
   if (dueMs !== null && dueMs <= 0) return false;
@@ -94,6 +94,8 @@ async function isIdle(context: Context, runnable: Runnable): Promise<boolean> {
   const sum = (counts: readonly number[]): number => counts.reduce((all, one) => all + one, 0);
   if (served.some(({ running }) => running > 0)) return false;
   const waiting = sum(served.map(row => row.waiting));
-  // Counted second: a task that was set aside in between only causes another look.
-  return waiting === 0 || (await countRefused(context, runnable)) === waiting;
+  if (waiting === 0) return true;
+  // Counted second: a task that was set aside in between, or has become due, only causes another look.
+  const later = (await ledgerReads.countScheduled?.(served.map(({ queue }) => queue))) ?? 0;
+  return later + (await countRefused(context, runnable)) === waiting;
 }

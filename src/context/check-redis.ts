@@ -196,7 +196,7 @@ export async function checkDatabase(
       ...checks,
       moving,
       await checkTiers(tiers, tier),
-      await checkSchedules(database.schedules()),
+      await checkSchedules(database.schedules('outbox')),
     ];
   } finally {
     await database.close();
@@ -204,26 +204,29 @@ export async function checkDatabase(
 }
 
 /**
- * At once, and not only when rows have waited for long. Relays that publish have a lease; without a broker workers move the rows,
- * and a relay that does needs no lease: as long as it lives, no row is due for more than a moment.
+ * At once, and not only when something has waited for long. Relays that publish have a lease; without a broker senders write where
+ * workers look, and workers move the few rows that there are.
  */
 async function checkMovers(
   database: OutboxDatabase,
   relays: number,
   movesIntoLedger: boolean,
 ): Promise<Check> {
-  const { claimed } = await database.reads.sample(0);
+  const { claimed, due, unsupported } = await database.reads.sample(0);
   const nextDueMs = await database.outbox.nextDueMs();
-  const isDue = claimed > 0 || (nextDueMs !== null && nextDueMs <= 0);
-  if (!isDue) return ok('relays', 'no row waits for a relay', {});
+  const isDue =
+    claimed > 0 || (nextDueMs !== null && nextDueMs <= 0) || (movesIntoLedger && due > unsupported);
+  if (!isDue) return ok('relays', 'no task waits for a process that is missing', {});
   const movers = movesIntoLedger
     ? (await ledgerIn(database, { movesIntoLedger }).control.consumers()).length
     : relays;
   const details = { movers };
   const who = movesIntoLedger ? 'workers' : 'relays';
-  if (movers > 0) return ok('relays', `rows are due, and ${movers} ${who} are alive`, details);
+  if (movers > 0) return ok('relays', `tasks are due, and ${movers} ${who} are alive`, details);
   const command = movesIntoLedger ? 'npx outlast worker' : 'npx outlast relay';
-  const message = `rows are due, and none of the ${who} that move them on is alive`;
+  const message = movesIntoLedger
+    ? 'tasks are due, and no worker is alive'
+    : 'rows are due, and none of the relays that move them on is alive';
   return problem('relays', message, `Start one: ${command}.`, details);
 }
 

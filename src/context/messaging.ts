@@ -1,4 +1,5 @@
 import { isRedisCluster, isSameRedis } from '../adapters/redis/redis-url.ts';
+import type { SendTarget } from '../adapters/sql/dialect.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerParts } from './open-broker.ts';
@@ -20,6 +21,15 @@ export function brokerParts(
   if (target === null) return null;
   return { target, maxMessageBytes, log };
 }
+
+/** A named outbox is in a database of its own, and what is sent there is published like anything else. */
+export const sendTargetOf = ({
+  config,
+  outbox,
+}: {
+  readonly config: Pick<ResolvedConfig, 'broker'>;
+  readonly outbox: object | null;
+}): SendTarget => (config.broker === null && outbox === null ? 'ledger' : 'outbox');
 
 /**
  * Where the parts of our chords are reported. Null: no report is needed, because Celery's workers count where our ledger

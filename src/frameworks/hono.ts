@@ -7,7 +7,6 @@ export interface ContextLike {
   res: Response;
 }
 
-/** A middleware of Hono, by its shape. */
 export type Middleware = (context: ContextLike, next: () => Promise<void>) => Promise<void>;
 
 /**

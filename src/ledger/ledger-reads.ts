@@ -24,6 +24,8 @@ export interface LedgerReads {
    * the last first. Nothing is read but the slice. A ledger in Redis lists only the newest of those that are over.
    */
   walk(request: WalkRequest): Promise<Slice>;
+  /** How many tasks of these queues were sent for a later time and never begun. Left out: senders do not write here. */
+  countScheduled?(queues: readonly string[]): Promise<number>;
   /** The states of these tasks, in their order. Null: the task is unknown. */
   states(ids: readonly string[]): Promise<readonly (TaskState | null)[]>;
   /** The newest tasks, newest first. */

@@ -89,12 +89,12 @@ export const METRICS: Readonly<Record<MetricName, MetricRow>> = Object.freeze({
   outlast_messages_enqueued_total: counter(
     'messages.enqueued',
     TASK,
-    'Committed tasks that a relay took up for the first time.',
+    'Committed tasks that a relay took up for the first time. Without a broker only those with an ordering key or under a rate.',
   ),
   outlast_messages_published_total: counter(
     'messages.published',
     TASK,
-    'Tasks that the broker, or the ledger, has taken from an outbox.',
+    'Tasks that the broker, or the ledger, has taken from an outbox. Without a broker as above.',
   ),
   outlast_messages_failed_total: counter(
     'messages.failed',

@@ -54,7 +54,6 @@ export interface OutboxSample {
 export const queueDepthOf = ({ due, claimed }: Pick<OutboxSample, 'due' | 'claimed'>): number =>
   due + claimed;
 
-/** A row of the outbox, as an operator sees it. */
 export interface OutboxEntry {
   readonly row: string;
   readonly id: string;
@@ -92,7 +91,6 @@ export interface RowView extends OutboxEntry {
   readonly nowMs: number;
 }
 
-/** One page of the outbox. */
 export interface OutboxPage {
   readonly items: readonly OutboxEntry[];
   readonly next: string | null;

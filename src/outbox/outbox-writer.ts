@@ -59,6 +59,11 @@ export interface OutboxWriter<Tx> {
   ): Promise<readonly WriteAnswer[]>;
   /** Asks the server, with two statements, whether this is one session in one open transaction. */
   isInTransaction(tx: Tx): Promise<boolean>;
+  /**
+   * Cancels a task that this open transaction has written: any other session would wait for the end of it. Missing if tasks are
+   * not written into a ledger.
+   */
+  cancel?(tx: Tx, id: string): Promise<void>;
   /** Records that these chords are open; missing if the ledger cannot be in the same database. */
   noteChords?(tx: Tx, chords: readonly ChordNote[]): Promise<void>;
 }

@@ -7,7 +7,6 @@ import { chordLetterId } from '../task/chord-link.ts';
 import { decodePython, toText } from '../task/json.ts';
 import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
 
-/** Options of `result()`. */
 export interface ResultOptions {
   /** How long to wait. @default '30s' */
   readonly timeout?: Duration;
@@ -40,6 +39,8 @@ export interface HandleOrigin {
   readonly before?: readonly { readonly id: string; readonly task: Task }[];
   /** True while the transaction it was sent in is known to be open. */
   readonly isUncommitted: () => boolean;
+  /** Cancels in that transaction, while it is open: from outside one would wait for its end. */
+  readonly cancelInside?: ((id: string) => Promise<void>) | undefined;
 }
 
 // Short waits first: most tasks are done within a moment. Long ones later: a caller may wait for an hour.
@@ -47,7 +48,11 @@ const FIRST_POLL_MS = 10;
 const LONGEST_POLL_MS = 500;
 
 export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps): TaskHandle {
-  const { id, isNew } = origin;
+  const { id, isNew, cancelInside, isUncommitted } = origin;
+  const cancel = async (step: { readonly id: string; readonly task: Task }): Promise<void> => {
+    if (cancelInside !== undefined && isUncommitted()) await cancelInside(step.id);
+    else await deps.cancel(step.task, step.id);
+  };
   return {
     id,
     name: task.name,
@@ -56,7 +61,7 @@ export function createHandle(task: Task, origin: HandleOrigin, deps: HandleDeps)
     cancel: async () => {
       // The last first: a step that ends meanwhile finds the next one cancelled.
       const steps = [...(origin.before ?? []), { id, task }].toReversed();
-      for (const step of steps) await deps.cancel(step.task, step.id);
+      for (const step of steps) await cancel(step);
     },
     result: options => awaitResult(task, origin, deps, options ?? {}),
   };

@@ -5,7 +5,7 @@ export interface ResultStore {
   read(id: string): Promise<ResultRecord>;
 }
 
-/** `pending`: committed, not yet relayed. `unknown`: this id is not known (any more). */
+/** `pending`: committed, in an outbox. `waiting`: where workers look. `unknown`: this id is not known (any more). */
 export type LifeState = TaskState | 'pending' | 'unknown';
 
 export interface ResultRecord {

@@ -15,7 +15,7 @@ export const CHECKS = {
   bloat: 'A table has more dead rows than it should have.',
   snapshots: 'A transaction has been open for so long that dead rows cannot be removed.',
   backlog: 'How long the oldest row has been due.',
-  relays: 'Rows are due, and no process is alive that moves them on.',
+  relays: 'Something is due, and no process is alive that takes it on.',
   format: 'Rows in a format of a newer version.',
   claims: 'Rows that are claimed by relays which are gone.',
   ordering: 'Ordering keys that are parked behind a dead letter.',

@@ -138,7 +138,10 @@ export class Worker {
    * are done: nothing is aborted for the sake of a new process, or long tasks would never come to an end.
    */
   async run(signal: AbortSignal, retire?: AbortSignal): Promise<void> {
-    const undo = this.#deps.ledger.onReady(this.#wake.hint);
+    const undo = this.#deps.ledger.onReady(() => {
+      this.#flow.notified();
+      this.#wake.hint();
+    });
     const unwatch = this.#lease.watch(() => this.#fence());
     const unwatchOrders = this.#watch?.start();
     const either = retire ? AbortSignal.any([signal, retire]) : signal;
@@ -194,11 +197,11 @@ export class Worker {
     const isMore = await this.#take(plan, signal);
     const reply = await (isMore ? this.#batches.room() : this.#batches.last());
     const isIdle = reply?.begun.length === 0 && reply.answers.length === 0;
+    const longestMs = Math.min(this.#deps.settings.idleTimeMs, this.#flow.longestNap(isIdle));
     // The only slot may have been reserved for the ledger: then the broker is asked next.
     if (!isIdle || plan.fromBroker === 0) return;
     const soonMs = Math.min(reply.nextDueMs ?? Infinity, this.#intake.maxSleepMs ?? Infinity);
-    const { idleTimeMs } = this.#deps.settings;
-    await this.#wake.sleep(Math.min(idleTimeMs, Math.max(soonMs, SHORTEST_NAP_MS)), signal);
+    await this.#wake.sleep(Math.min(longestMs, Math.max(soonMs, SHORTEST_NAP_MS)), signal);
   }
 
   #isOpenAs(worker: string): boolean {

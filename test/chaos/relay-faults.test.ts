@@ -53,7 +53,9 @@ async function inPostgres(): Promise<Outbox> {
     url,
     ledger: database,
     send: async calls => {
-      const outlast = createOutlast({ database: url, adapter: fromPg(pool) });
+      // As a sender whose ledger is elsewhere, or one of an older version: every task is a row.
+      const config = { database: broker.url, outboxes: { crm: { database: url } }, outbox: 'crm' };
+      const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
       const sent = await outlast.transaction(tx => outlast.sendMany(tx, calls));
       await outlast.close();
       return sent;

@@ -31,6 +31,7 @@ import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxReads, type OutboxReadsFixture } from './outbox-reads.ts';
 import { describeOutboxStore, type OutboxFixture } from './outbox-store.ts';
+import { describeStraightSend } from './straight-send.ts';
 import { describeResultStore, type ResultFixture } from './result-store.ts';
 
 const dispose = async (): Promise<void> => undefined;
@@ -114,6 +115,23 @@ describeAdmission(
   300,
 );
 describeResultStore('memory', () => makeOutbox(true));
+
+describeStraightSend('memory', async () => {
+  const fixture = await makeOutbox(true);
+  const [store, ledger] = [fixture.store as MemoryOutboxStore, fixture.ledger as MemoryLedger];
+  const writer = new MemoryOutboxWriter(store, ledger);
+  return {
+    ...fixture,
+    ledger,
+    send: async (tasks, isRolledBack = false) => {
+      const tx = store.begin();
+      const answers = await writer.write(tx, tasks);
+      if (isRolledBack) tx.rollback();
+      else tx.commit();
+      return answers;
+    },
+  };
+});
 
 describeBroker('memory', async () => {
   const broker = new MemoryBroker();

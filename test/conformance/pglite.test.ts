@@ -17,6 +17,7 @@ import { PostgresScheduleStore } from '../../src/adapters/postgres/postgres-sche
 import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
+import { describeStraightSend } from './straight-send.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 import { openEmbeddedDatabase } from '../support/embedded.ts';
 
@@ -40,6 +41,7 @@ describeOutboxStore('PGlite, single database', () => fixtures.outbox(true));
 describeOutboxReceipts('PGlite, separate broker', () => fixtures.outbox(false));
 describeOutboxOrdering('PGlite, separate broker', () => fixtures.outbox(false));
 describeOutboxOrdering('PGlite, single database', () => fixtures.outbox(true));
+describeStraightSend('PGlite', () => fixtures.straight());
 describeOutboxReads('PGlite', () => fixtures.outboxReads());
 describeLedgerReads('PGlite', () => fixtures.ledger());
 describeAdmission('PGlite', () => fixtures.admission());
@@ -50,7 +52,7 @@ describeLedgerProperty('PGlite', () => fixtures.outbox(true), { numRuns: 15, max
 describeIdempotency('PGlite', () => fixtures.keys());
 describeIdempotencyProperty('PGlite', () => fixtures.keys(), { numRuns: 15, maxCommands: 25 });
 describeScheduleStore('PGlite', () => ({
-  store: new PostgresScheduleStore(db),
+  store: new PostgresScheduleStore(db, 'outbox'),
   rows: async id =>
     (await db.query('select 1 from outlast_outbox where task_id = $1', [id])).length,
 }));

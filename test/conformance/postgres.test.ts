@@ -25,6 +25,7 @@ import { PostgresScheduleStore } from '../../src/adapters/postgres/postgres-sche
 import { describeScheduleStore } from './schedule-store.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
+import { describeStraightSend } from './straight-send.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 
 let server: TestDatabase;
@@ -49,6 +50,7 @@ describeOutboxStore('PostgreSQL, single database', () => fixtures.outbox(true));
 describeOutboxReceipts('PostgreSQL, separate broker', () => fixtures.outbox(false));
 describeOutboxOrdering('PostgreSQL, separate broker', () => fixtures.outbox(false));
 describeOutboxOrdering('PostgreSQL, single database', () => fixtures.outbox(true));
+describeStraightSend('PostgreSQL', () => fixtures.straight());
 describeOutboxReads('PostgreSQL', () => fixtures.outboxReads());
 describeLedgerReads('PostgreSQL', () => fixtures.ledger());
 describeAdmission('PostgreSQL', () => fixtures.admission());
@@ -73,7 +75,7 @@ describeGenerationStore('PostgreSQL', () => new PostgresGenerationStore(db));
 describeIdempotency('PostgreSQL', () => fixtures.keys());
 describeIdempotencyProperty('PostgreSQL', () => fixtures.keys(), { numRuns: 25, maxCommands: 25 });
 describeScheduleStore('PostgreSQL', () => ({
-  store: new PostgresScheduleStore(db),
+  store: new PostgresScheduleStore(db, 'outbox'),
   rows: async id =>
     Number(
       (await db.query('select count(*) as n from outlast_outbox where task_id = $1', [id]))[0]?.[

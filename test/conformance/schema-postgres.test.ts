@@ -114,8 +114,8 @@ describe('a database whose tables are in a schema', () => {
       adapter: fromPg(pool),
     });
     const { id } = await outlast.transaction(tx => outlast.send(tx, task('schema.any')));
-    const rows = await db.query('select task_id from outlast_outbox where task_id = $1', [id]);
-    expect(rows).toEqual([{ task_id: id }]);
+    const rows = await db.query('select id from outlast_task where id = $1', [id]);
+    expect(rows).toEqual([{ id }]);
   });
 
   it('leaves the statements of the user alone', async () => {

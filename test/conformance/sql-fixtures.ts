@@ -14,7 +14,10 @@ import type { SqlRunner } from '../../src/adapters/sql/sql-database.ts';
 import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
 import { fromDatabase, type SqlTransaction } from '../../src/adapters/sql/sql-transaction.ts';
 import { composeReads } from '../../src/admin/compose-reads.ts';
-import { noFaults } from '../../src/runtime/runtime.ts';
+import { PostgresOutboxWriter } from '../../src/adapters/postgres/postgres-outbox-writer.ts';
+import type { WriteAnswer } from '../../src/outbox/outbox-writer.ts';
+import type { TextRow } from '../../src/outbox/transaction-adapter.ts';
+import { noFaults, systemClock } from '../../src/runtime/runtime.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { AdmissionFixture } from './admission.ts';
 import { EffectOnceDoor } from '../../src/worker/effects/effect-once-door.ts';
@@ -26,6 +29,7 @@ import type { LedgerReadsFixture } from './ledger-reads.ts';
 import type { OutboxReadsFixture, RowWriting } from './outbox-reads.ts';
 import type { OutboxFixture } from './outbox-store.ts';
 import type { ResultFixture } from './result-store.ts';
+import type { StraightFixture } from './straight-send.ts';
 
 /** Every column that holds a time: PostgreSQL's clock cannot be moved, so the times are. */
 const TIMES: Readonly<Record<string, readonly string[]>> = {
@@ -111,9 +115,37 @@ export function sqlFixtures(db: () => PostgresDatabase): {
   keys(): Promise<IdempotencyFixture>;
   ledgerBroker(): Promise<LedgerBrokerFixture>;
   admission(): Promise<AdmissionFixture>;
+  /** A sender beside its ledger. */
+  straight(): Promise<StraightFixture>;
   door(canInterleave: boolean): Promise<DoorFixture<SqlTransaction>>;
 } {
   return {
+    straight: async () => {
+      const writer = new PostgresOutboxWriter<SqlRunner>(
+        {
+          execute: async (tx, text, values) => (await tx.query(text, values)) as TextRow[],
+          isCertain: () => true,
+        },
+        systemClock,
+        'ledger',
+      );
+      return {
+        ...(await sqlFixtures(db).outbox(true)),
+        ledger: new PostgresLedger(db()),
+        send: async (tasks, isRolledBack = false) => {
+          const answers: WriteAnswer[] = [];
+          const rollBack = new Error('rolled back on purpose');
+          const writing = db().transaction(async tx => {
+            answers.push(...(await writer.write(tx, tasks)));
+            if (isRolledBack) throw rollBack;
+          });
+          await writing.catch((error: unknown) => {
+            if (error !== rollBack) throw error;
+          });
+          return answers;
+        },
+      };
+    },
     door: async canInterleave => {
       await db().query('create table if not exists effect (name varchar(200) not null)');
       return {

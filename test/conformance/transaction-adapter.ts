@@ -32,7 +32,8 @@ export interface OpenLibrary<Tx> {
 /** The database of a test: its URL, and a way to look into it that is not the library's. */
 export interface LookedAt {
   readonly url: string;
-  count(table: 'orders' | 'outlast_outbox'): Promise<number>;
+  /** `sent`: the tasks that are there, wherever a send writes them. */
+  count(what: 'orders' | 'sent'): Promise<number>;
   clear(): Promise<void>;
   dispose(): Promise<void>;
 }
@@ -83,7 +84,7 @@ export function transactionAdapterSuite<Tx>(
     void (await outlast.send(tx, order, { id, text: TEXT }));
   const counts = async (): Promise<readonly number[]> => [
     await database.count('orders'),
-    await database.count('outlast_outbox'),
+    await database.count('sent'),
   ];
   const failing = async (fn: (tx: Tx) => Promise<unknown>): Promise<unknown> =>
     await library

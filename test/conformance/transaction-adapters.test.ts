@@ -18,17 +18,26 @@ beforeAll(async () => {
   await postgres.pool.query('create table orders (id text primary key)');
   looked.PostgreSQL = {
     url: postgres.url,
-    count: async table => (await postgres.pool.query(`select 1 from ${table}`)).rowCount ?? 0,
+    count: async what => {
+      const sent = 'outlast_task union all select 1 from outlast_outbox';
+      return (
+        (await postgres.pool.query(`select 1 from ${what === 'sent' ? sent : what}`)).rowCount ?? 0
+      );
+    },
     clear: async () =>
-      void (await postgres.pool.query('delete from orders; delete from outlast_outbox')),
+      void (await postgres.pool.query(
+        'delete from orders; delete from outlast_task; delete from outlast_outbox',
+      )),
     dispose: () => postgres.dispose(),
   };
   const mariadb = await migratedMariadb('adapters');
   await mariadb.pool.query('create table orders (id varchar(64) primary key)');
   looked.MariaDB = {
     url: mariadb.url,
-    count: async table =>
-      ((await mariadb.pool.query(`select 1 from ${table}`))[0] as unknown[]).length,
+    count: async what => {
+      const table = what === 'sent' ? 'outlast_outbox' : what;
+      return ((await mariadb.pool.query(`select 1 from ${table}`))[0] as unknown[]).length;
+    },
     clear: async () => {
       await mariadb.pool.query('delete from orders');
       await mariadb.pool.query('delete from outlast_outbox');

@@ -61,7 +61,8 @@ async function inTransaction<T>(fn: (client: PoolClient) => Promise<T>): Promise
 }
 
 const countRows = async (): Promise<number> =>
-  (await database.pool.query('select 1 from outlast_outbox')).rowCount ?? 0;
+  (await database.pool.query('select 1 from outlast_outbox union all select 1 from outlast_task'))
+    .rowCount ?? 0;
 
 const deep = (levels: number): unknown => (levels === 0 ? 1 : { in: deep(levels - 1) });
 const circular: Record<string, unknown> = { name: 'loop' };

@@ -191,21 +191,27 @@ describe('doctor', () => {
     expect(notOk(await examine('--max-pending-age', '1h'))).toEqual(['relays problem']);
   });
 
-  it('says at once that no worker is alive which would move rows, and none that all is well with one', async () => {
-    await insertRow({ available_at: `now()` });
-    const alone = await examine();
-    expect(alone.code).toBe(6);
-    expect(alone.checks['relays']).toMatchObject({
-      status: 'problem',
-      meaning: CHECKS.relays,
-      advice: expect.stringContaining('outlast worker') as string,
-    });
-    await database.pool.query(
-      `insert into outlast_worker (id, process, host, pid, lease_ms, deadline, queues)
+  it.each([
+    ['move rows', () => insertRow({ available_at: `now()` })],
+    ['run tasks', () => project.run('send', 'py.any')],
+  ])(
+    'says at once that no worker is alive which would %s, and that all is well with one',
+    async (_, put) => {
+      await put();
+      const alone = await examine();
+      expect(alone.code).toBe(6);
+      expect(alone.checks['relays']).toMatchObject({
+        status: 'problem',
+        meaning: CHECKS.relays,
+        advice: expect.stringContaining('outlast worker') as string,
+      });
+      await database.pool.query(
+        `insert into outlast_worker (id, process, host, pid, lease_ms, deadline, queues)
        values ('w', 'p', 'h', 1, 60000, now() + interval '1 min', '{default}')`,
-    );
-    expect(notOk(await examine())).toEqual([]);
-  });
+      );
+      expect(notOk(await examine())).toEqual([]);
+    },
+  );
 
   it('counts advice as a problem where it is strict', async () => {
     project.write('odd.config.mjs', `export default { resurrector: { interval: '1m' } };`);

@@ -34,7 +34,7 @@ describe('tasks', () => {
     const first = await list('--limit', '2');
     expect(first.items.map(({ id }) => id)).toEqual(['e1', 'f1']);
     const second = await list('--limit', '2', '--cursor', first.next ?? '');
-    expect(second).toMatchObject({ items: [{ id: 'later', state: 'pending' }], next: null });
+    expect(second).toMatchObject({ items: [{ id: 'later', state: 'waiting' }], next: null });
     expect((await list('--tenant', 'acme')).items).toMatchObject([
       { id: 'e1', name: 'shop.echo', state: 'waiting', tenant: 'acme' },
     ]);

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { CliProject, json, type JsonError } from '../support/cli-project.ts';
+import { sendRows } from '../support/outbox-rows.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 import { withRedis } from '../support/redis-broker.ts';
 import { startRedis } from '../support/redis-server.ts';
@@ -24,8 +25,7 @@ describe('outbox list', () => {
   }
 
   it('shows pending rows, oldest first, page by page', async () => {
-    for (const id of ['o1', 'o2', 'o3'])
-      await project.run('send', 'py.any', '--id', id, '--args', '["secret"]');
+    await sendRows(database.url, ['o1', 'o2', 'o3'], { headers: { hidden: 'secret' } });
     const first = json<Page>(
       (await project.run('outbox', 'list', '--limit', '2', '--json')).stdout,
     );
@@ -37,7 +37,7 @@ describe('outbox list', () => {
       is_supported: true,
       retries: 0,
       last_error: null,
-      ordering_key: null,
+      ordering_key: 'o1',
       available_at: expect.stringMatching(/Z$/) as string,
     });
     const cursor = ['--cursor', first.next ?? ''];

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { CliProject, json, SHOP, type JsonError } from '../support/cli-project.ts';
+import { sendRows } from '../support/outbox-rows.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 let database: MigratedDatabase;
@@ -15,21 +16,20 @@ afterAll(async () => {
   await database.dispose();
 });
 
-interface OutboxRow {
+interface SentTask {
   readonly queue: string;
-  readonly args: string;
-  readonly kwargs: string;
+  readonly body: string;
   readonly eta: Date | null;
   readonly waits: boolean;
   readonly span: number | null;
 }
 
-/** A row as it was committed: payload to the letter, and the seconds between its eta and its end. */
-async function rowOf(id: string): Promise<OutboxRow | undefined> {
-  const { rows } = await database.pool.query<OutboxRow>(
-    `select queue, convert_from(args, 'UTF8') as args, convert_from(kwargs, 'UTF8') as kwargs, eta,
-       available_at = eta as waits, extract(epoch from expires_at - eta)::float8 as span
-     from outlast_outbox where task_id = $1`,
+/** A task as it was committed: payload to the letter, and the seconds between its eta and its end. */
+async function rowOf(id: string): Promise<SentTask | undefined> {
+  const { rows } = await database.pool.query<SentTask>(
+    `select queue, convert_from(body, 'UTF8') as body, eta,
+       due = eta as waits, extract(epoch from expires_at - eta)::float8 as span
+     from outlast_task where id = $1`,
     [id],
   );
   return rows[0];
@@ -84,7 +84,9 @@ describe('send', () => {
     const sent = await project.run('send', 'py.any', '--args', args, '--kwargs', kwargs);
     expect(sent.code).toBe(0);
     expect(sent.stderr).toContain('no handler of this configuration runs py.any');
-    expect(await rowOf(sent.stdout.trim())).toMatchObject({ args, kwargs, queue: 'default' });
+    const row = await rowOf(sent.stdout.trim());
+    expect(row).toMatchObject({ queue: 'default' });
+    expect(row?.body.startsWith(`[${args},${kwargs},{`)).toBe(true);
   });
 
   it('accepts queue, id, countdown and expiry', async () => {
@@ -159,8 +161,12 @@ describe('send', () => {
 describe('relay', () => {
   it('moves one batch with --once and the rest with --drain, but no row that is not due', async () => {
     await database.pool.query('delete from outlast_outbox');
-    for (const id of ['r1', 'r2', 'r3']) await project.run('send', 'py.any', '--id', id);
-    await project.run('send', 'py.any', '--id', 'later', '--countdown', '1h');
+    // Only rows with an ordering key, or under a rate, wait for a relay where there is no broker.
+    await sendRows(database.url, ['r1', 'r2', 'r3']);
+    await sendRows(database.url, ['later']);
+    const putOff = `update outlast_outbox set available_at = now() + interval '1 h' where task_id = 'later'`;
+    await database.pool.query(putOff);
+    await project.run('send', 'py.any', '--id', 'straight');
     const once = await project.run('relay', '--once', '--batch-size', '1', '--json');
     expect(once).toMatchObject({ code: 0, stdout: '{"moved":1}\n' });
     const drained = await project.runWith({ OUTLAST_RELAY_BATCH_SIZE: '1' }, 'relay', '--drain');
@@ -176,7 +182,7 @@ describe('result', () => {
     await project.run('send', 'py.any', '--id', 'w1');
     const ended = await project.run('result', 'w1', '--wait', '0.1', '--json');
     expect(ended.code).toBe(7);
-    expect(json(ended.stdout)).toMatchObject({ id: 'w1', state: 'pending', result: null });
+    expect(json(ended.stdout)).toMatchObject({ id: 'w1', state: 'waiting', result: null });
   });
 
   it('of an unknown task exits with 3', async () => {
@@ -218,8 +224,7 @@ describe('stats', () => {
   it('counts by state and queue, as a table and as JSON', async () => {
     await database.pool.query('delete from outlast_outbox; delete from outlast_task');
     await project.run('send', 'py.any', '--queue', 'vip', '--id', 's1');
-    await project.run('relay', '--drain');
-    await project.run('send', 'py.any', '--id', 's2');
+    await sendRows(database.url, ['s2']);
     await plant('s3', { dead: 'x' });
     await plant('s4', { result: '1' });
     await database.pool.query(

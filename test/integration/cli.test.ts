@@ -8,6 +8,7 @@ import { OPTION_TABLE } from '../../src/config/option-table.ts';
 import { MIGRATIONS } from '../../src/adapters/postgres/migrations.generated.ts';
 import { CliProject, json, type Ended, type JsonError } from '../support/cli-project.ts';
 import { until } from '../support/database.ts';
+import { sendRows } from '../support/outbox-rows.ts';
 import { postgresUrl, withDatabase, type TestDatabase } from '../support/servers.ts';
 
 const ALL = MIGRATIONS.map(({ name }) => name);
@@ -292,6 +293,7 @@ describe('migrate', () => {
     const after = await project.runWith(env, 'migrate');
     expect(after).toMatchObject({ code: 0, stdout: NOTHING_TO_DO });
     expect((await project.runWith(env, 'send', 'shop.order')).code).toBe(0);
+    await sendRows(url, ['moved']);
     expect((await project.runWith(env, 'relay', '--drain')).stdout).toBe('moved 1\n');
   });
 

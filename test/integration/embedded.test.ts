@@ -54,10 +54,8 @@ describe('an embedded database of the application', () => {
     await held.close();
   });
 
-  const count = async (table: string, id: string): Promise<number> => {
-    const column = table === 'orders' ? 'id' : 'task_id';
-    return (await db.query(`select 1 from ${table} where ${column} = $1`, [id])).rows.length;
-  };
+  const count = async (table: 'orders' | 'outlast_task', id: string): Promise<number> =>
+    (await db.query(`select 1 from ${table} where id = $1`, [id])).rows.length;
 
   it('commits an order and its task together, and the task has its effect in it once', async () => {
     const handler = outlast.handler(order, async ({ id }, ctx) => {
@@ -87,7 +85,7 @@ describe('an embedded database of the application', () => {
     });
     await expect(refused).rejects.toThrow('no order after all');
     expect(await count('orders', '18')).toBe(0);
-    expect(await count('outlast_outbox', id)).toBe(0);
+    expect(await count('outlast_task', id)).toBe(0);
     const found = outlast.find(order, id);
     expect(await found.state()).toBe('unknown');
 

@@ -364,11 +364,10 @@ describe('time', () => {
       );
       const now = await kit().outlast.transaction(tx => kit().outlast.send(tx, later));
       await now.result();
-      expect(await soon.state()).toBe('pending');
-      await kit().database.pool.query(
-        `update outlast_outbox set available_at = now() where task_id = $1`,
-        [soon.id],
-      );
+      expect(await soon.state()).toBe('waiting');
+      await kit().database.pool.query(`update outlast_task set due = now() where id = $1`, [
+        soon.id,
+      ]);
       await soon.result();
     });
   });

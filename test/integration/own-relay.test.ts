@@ -1,4 +1,4 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { PoolClient } from 'pg';
 import {
   createOutlast,
@@ -50,7 +50,7 @@ describe('without a broker, and with no relay anywhere', () => {
         outlast.sendMany(tx, [note.with('a'), ordered.with('b'), limited.with('c')]),
       );
     const before = await sendAll();
-    expect(await outboxRows()).toBe(3);
+    expect(await outboxRows()).toBe(2);
     const worker = await startWorker(outlast, { tasks: handlers() });
     try {
       const after = await sendAll();
@@ -63,6 +63,80 @@ describe('without a broker, and with no relay anywhere', () => {
       await worker.stop();
     }
     expect(await outboxRows()).toBe(0);
+  });
+
+  it('a worker runs what an older version has left in the outbox, of every kind', async () => {
+    // What is sent to a named outbox is a row of it, as everything was with versions before.
+    const older = createOutlast({
+      database: database.url,
+      outboxes: { own: { database: database.url } },
+      outbox: 'own',
+      adapter: fromPg(database.pool),
+    });
+    onTestFinished(() => older.close());
+    const left = await older.transaction(tx =>
+      older.sendMany(tx, [
+        note.with('a'),
+        ordered.with('b'),
+        limited.with('c'),
+        note.with('d', { id: 'left-behind', countdown: '1h' }),
+      ]),
+    );
+    expect(await outboxRows()).toBe(4);
+    // The same task again, from a newer sender.
+    const again = await outlast.transaction(tx =>
+      outlast.send(tx, note, 'd', { id: 'left-behind', countdown: '1h' }),
+    );
+    expect(again.isNew).toBe(false);
+    const worker = await startWorker(outlast, { tasks: handlers() });
+    try {
+      for (const [index, result] of ['ran a', 'ran b', 'ran c'].entries())
+        expect(await outlast.find(note, left[index]?.id ?? '').result()).toBe(result);
+      expect(await outboxRows()).toBe(1);
+      await database.pool.query('update outlast_outbox set available_at = now()');
+      await database.pool.query(`notify outlast_outbox`);
+      expect(await outlast.find(note, 'left-behind').result()).toBe('ran d');
+    } finally {
+      await worker.stop();
+    }
+    expect(await outboxRows()).toBe(0);
+  });
+
+  it('a burst is run at once, though senders notify of some tasks only', async () => {
+    const idle = { worker: { idleTime: '1h', concurrency: 2 } } as const;
+    const patient = createOutlast({
+      database: database.url,
+      adapter: fromPg(database.pool),
+      ...idle,
+    });
+    onTestFinished(() => patient.close());
+    const worker = await startWorker(patient, { tasks: handlers() });
+    try {
+      const sent = [];
+      for (let n = 0; n < 200; n++)
+        sent.push(await outlast.transaction(tx => outlast.send(tx, note, String(n))));
+      for (const [n, one] of sent.entries()) expect(await one.result()).toBe(`ran ${n}`);
+    } finally {
+      await worker.stop();
+    }
+  });
+
+  it('a task is cancelled in the transaction that sends it, and later ones are not', async () => {
+    const [cancelled, kept] = await outlast.transaction(async tx => {
+      const both = await outlast.sendMany(tx, [note.with('x'), note.with('y')]);
+      await both[0].cancel();
+      return both;
+    });
+    expect(await cancelled.state()).toBe('cancelled');
+    expect(await kept.state()).toBe('waiting');
+    const rolledBack = outlast.transaction(async tx => {
+      const one = await outlast.send(tx, note, 'z', { id: 'again' });
+      await one.cancel();
+      throw new Error('rolled back');
+    });
+    await expect(rolledBack).rejects.toThrow('rolled back');
+    expect(await outlast.find(note, 'again').state()).toBe('unknown');
+    await kept.cancel();
   });
 
   it('runOnce runs what is due', async () => {
@@ -82,6 +156,7 @@ describe('without a broker, and with no relay anywhere', () => {
         return (await database.pool.query(text, [id])).rowCount;
       });
       await worker.stop();
+      expect(await outboxRows()).toBe(0);
       const relay = await project.run('relay', '--drain');
       expect(relay).toMatchObject({ code: 0, stdout: 'moved 0\n' });
       expect(relay.stderr).toContain('no relay is needed');

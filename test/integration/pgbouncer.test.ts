@@ -69,7 +69,7 @@ describe('sends through a pooler in transaction mode', () => {
     expect(sessions.size).toBe(2);
     expect(await Promise.all(clients.map(namesOf))).toEqual([0, 0, 0, 0, 0, 0]);
     for (const client of clients) client.release();
-    const { rows } = await database.pool.query('delete from outlast_outbox returning id');
+    const { rows } = await database.pool.query('delete from outlast_task returning id');
     expect(rows).toHaveLength(120);
   });
 });
@@ -81,7 +81,7 @@ describe('sends on a dedicated session', () => {
     for (let n = 0; n < 3; n++) await send(outlast, client, n);
     expect(await namesOf(client)).toBeGreaterThan(0);
     client.release();
-    await database.pool.query('delete from outlast_outbox');
+    await database.pool.query('delete from outlast_task');
   });
 
   it('lose one transaction, and not a second one, after DISCARD ALL', async () => {
@@ -94,7 +94,7 @@ describe('sends on a dedicated session', () => {
     for (let n = 3; n < 6; n++) await send(outlast, client, n);
     expect(await namesOf(client)).toBe(0);
     client.release();
-    const { rows } = await database.pool.query('delete from outlast_outbox returning id');
+    const { rows } = await database.pool.query('delete from outlast_task returning id');
     expect(rows).toHaveLength(6);
   });
 
@@ -110,7 +110,7 @@ describe('sends on a dedicated session', () => {
     client.release();
     await outlast.close();
     await pool.end();
-    await database.pool.query('delete from outlast_outbox');
+    await database.pool.query('delete from outlast_task');
   });
 });
 

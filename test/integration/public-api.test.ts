@@ -296,7 +296,7 @@ describe('runOnce', () => {
   }
   const note = task('api.note', { input: unchecked<{ n: number }>() });
 
-  it('relays and runs due tasks and returns, leaving those that wait', async () => {
+  it('runs due tasks and returns, leaving those that wait', async () => {
     const { once, seen } = await setup();
     const handler: Handler = once.handler(note, ({ n }) => void seen.push(n));
     const [, , later, foreign] = await once.transaction(tx =>
@@ -310,13 +310,18 @@ describe('runOnce', () => {
     await runOnce(once, { tasks: [handler] });
     expect(new Set(seen)).toEqual(new Set([1, 2]));
     expect(seen).toHaveLength(2);
-    expect(await later.state()).toBe('pending');
+    expect(await later.state()).toBe('waiting');
     expect(await foreign.state()).toBe('waiting');
   });
 
   it('runs tasks that the relay moves while it looks whether any are left', async () => {
     const { once, own, seen } = await setup();
-    await once.transaction(tx => once.sendMany(tx, [note.with({ n: 1 }), note.with({ n: 2 })]));
+    await once.transaction(tx =>
+      once.sendMany(tx, [
+        note.with({ n: 1 }, { orderingKey: 'a' }),
+        note.with({ n: 2 }, { orderingKey: 'b' }),
+      ]),
+    );
     const { reads, outbox } = await once[CONTEXT].stores();
     const holder = await own.pool.connect();
     await holder.query('begin; lock table outlast_outbox in share mode');
@@ -445,7 +450,7 @@ describe('a handle', () => {
     await expect(sent.result({ timeout: '20ms' })).rejects.toMatchObject({
       code: 'ERR_RESULT_TIMEOUT',
       id: sent.id,
-      state: 'pending',
+      state: 'waiting',
     });
     await expect(sent.result({ signal: AbortSignal.abort() })).rejects.toMatchObject({
       name: 'AbortError',
@@ -502,7 +507,7 @@ describe('an instance', () => {
     const joined = await viaPg.send(client, contract);
     await client.query('ROLLBACK');
     client.release();
-    expect(await sent.state()).toBe('pending');
+    expect(await sent.state()).toBe('waiting');
     expect(await joined.state()).toBe('unknown');
     await expect(own.send({ query: () => Promise.resolve([]) }, contract)).rejects.toMatchObject({
       code: 'ERR_NOT_IN_TRANSACTION',

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { PoolClient } from 'pg';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task } from '../../src/task/define-task.ts';
 import type { EnvelopeOptions } from '../../src/task/envelope.ts';
@@ -6,6 +7,7 @@ import type { Redactor } from '../../src/task/redact.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain } from '../../src/task/workflow.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 type Payment = { card: string; cents: number | bigint; deep?: { list: string[] } };
@@ -36,9 +38,14 @@ interface Sent {
   readonly failures: readonly unknown[];
 }
 
-const QUERY = `select convert_from(kwargs, 'UTF8') as kwargs, convert_from(redacted_args, 'UTF8') as shown_args,
+/** Through the outbox and, where it is beside the ledger, straight into that. */
+const QUERIES = {
+  outbox: `select convert_from(kwargs, 'UTF8') as kwargs, convert_from(redacted_args, 'UTF8') as shown_args,
   convert_from(redacted_kwargs, 'UTF8') as shown_kwargs, convert_from(options, 'UTF8') as options
-  from outlast_outbox where task_id = $1`;
+  from outlast_outbox order by id desc limit 1`,
+  ledger: `select convert_from(body, 'UTF8') as kwargs, convert_from(options, 'UTF8') as options
+  from outlast_task order by seq desc limit 1`,
+};
 
 /** Sends under a redactor, in a transaction that also writes an order. */
 async function send(
@@ -51,24 +58,42 @@ async function send(
   const failures: unknown[] = [];
   const on = { 'redaction:failed': (event: unknown) => void failures.push(event) };
   const adapter = fromPg(database.pool);
-  const outlast = createOutlast({ database: database.url, adapter, redact, log, on });
+  const through = async (outbox?: string): Promise<void> => {
+    const outboxes = { own: { database: database.url } };
+    const config = { database: database.url, outboxes, ...(outbox && { outbox }) };
+    const outlast = createOutlast({ ...config, adapter, redact, log, on });
+    await sendWithOrder(outlast, call);
+    await outlast.close();
+  };
+  await through();
+  const straight = (await database.pool.query<{ kwargs: string; options: string }>(QUERIES.ledger))
+    .rows[0];
+  failures.length = 0;
+  await through('own');
+  const row = (
+    await database.pool.query<Omit<Row, 'options'> & { options: string }>(QUERIES.outbox)
+  ).rows[0];
+  if (row === undefined || straight === undefined) throw new Error('nothing was written');
+  expect(straight.kwargs).toContain(row.kwargs);
+  // Ids of follow-ups derive from that of the task.
+  const withoutIds = (options: string): string =>
+    options.replaceAll(/task_id\\":\\"[0-9a-f-]+/g, 'id');
+  expect(withoutIds(straight.options)).toBe(withoutIds(row.options));
+  return { row: { ...row, options: JSON.parse(row.options) as EnvelopeOptions }, logged, failures };
+}
+
+async function sendWithOrder(
+  outlast: Outlast<PoolClient>,
+  call: Parameters<ReturnType<typeof createOutlast>['sendMany']>[1][number],
+): Promise<void> {
   const order = `o${Math.random()}`;
-  const [sent] = await outlast.transaction(async tx => {
+  await outlast.transaction(async tx => {
     await tx.query('insert into orders values ($1)', [order]);
-    return await outlast.sendMany(tx, [call]);
+    await outlast.sendMany(tx, [call]);
   });
   expect((await database.pool.query('select 1 from orders where id = $1', [order])).rowCount).toBe(
     1,
   );
-  const text = 'select task_id from outlast_outbox order by id desc limit 1';
-  const { rows } = await database.pool.query<{ task_id: string }>(text);
-  const found = await database.pool.query<Omit<Row, 'options'> & { options: string }>(QUERY, [
-    rows[0]?.task_id ?? sent?.id,
-  ]);
-  await outlast.close();
-  const row = found.rows[0];
-  if (row === undefined) throw new Error('no row was written');
-  return { row: { ...row, options: JSON.parse(row.options) as EnvelopeOptions }, logged, failures };
 }
 
 const payment = (): Payment => ({ card: SECRET, cents: 2n ** 70n, deep: { list: ['a'] } });

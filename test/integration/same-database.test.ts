@@ -53,7 +53,8 @@ async function send<Tx>(
 }
 
 const rowsIn = async (pool: Pool): Promise<number> =>
-  (await pool.query('delete from outlast_outbox returning 1')).rowCount ?? 0;
+  ((await pool.query('delete from outlast_outbox returning 1')).rowCount ?? 0) +
+  ((await pool.query('delete from outlast_task returning 1')).rowCount ?? 0);
 
 const withPassword = (url: string): string => url.replace('postgres@', 'postgres:hunter2@');
 

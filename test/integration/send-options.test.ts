@@ -1,12 +1,14 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
+import { readEnvelope } from '../../src/adapters/postgres/postgres-rows.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task, type Call, type SendOptions } from '../../src/task/define-task.ts';
 import { derivedId } from '../../src/task/digest.ts';
 import type { Envelope, EnvelopeOptions } from '../../src/task/envelope.ts';
 import { toText } from '../../src/task/json.ts';
+import { EMBED } from '../../src/task/signature.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { chain, chord, group } from '../../src/task/workflow.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
@@ -24,18 +26,23 @@ const limited = task('options.limited', { timeout: '30s', softTimeout: '1.5s', e
 
 let database: MigratedDatabase;
 let outlast: Outlast<PoolClient>;
+/** Its outbox is a named one, so its tasks go through it. */
+let apart: Outlast<PoolClient>;
 let db: PgDatabase;
 let store: PostgresOutboxStore;
 
 beforeAll(async () => {
   database = await migratedDatabase('options');
   outlast = createOutlast({ database: database.url, adapter: fromPg(database.pool) });
+  const named = { outboxes: { own: { database: database.url } }, outbox: 'own' };
+  apart = createOutlast({ database: database.url, ...named, adapter: fromPg(database.pool) });
   db = await PgDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 30_000 });
   store = new PostgresOutboxStore(db, { movesIntoLedger: false });
 });
 
 afterAll(async () => {
   await outlast.close();
+  await apart.close();
   await db.close();
   await database.dispose();
 });
@@ -48,9 +55,29 @@ interface Travelled {
   readonly embed: Readonly<Record<string, unknown>>;
 }
 
-/** What a relay claims after this call is committed: the rows as they would be published. */
-async function travel(call: Call): Promise<readonly [Travelled, ...Travelled[]]> {
+type Travel = (call: Call) => Promise<readonly [Travelled, ...Travelled[]]>;
+
+/** What a worker would be given after this call is committed. */
+const travelStraight: Travel = async call => {
   await outlast.transaction(tx => outlast.sendMany(tx, [call]));
+  const rows = await db.query(
+    `select id, name, queue, priority, payload_version, body, options, digest,
+       (extract(epoch from eta) * 1000)::bigint::text as eta_ms, (extract(epoch from expires_at) * 1000)::bigint::text as expires_ms
+     from outlast_task where state = 'waiting' order by seq`,
+  );
+  await db.query('delete from outlast_task');
+  return rows.map(row => unpacked(readEnvelope(row))) as never;
+};
+
+function unpacked(envelope: Envelope): Travelled {
+  const [args, kwargs, embed] = JSON.parse(toText(envelope.body)) as [unknown, unknown, never];
+  const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
+  return { envelope, options, args, kwargs, embed };
+}
+
+/** What a relay claims after this call is committed: the rows as they would be published. */
+const travel: Travel = async call => {
+  await apart.transaction(tx => apart.sendMany(tx, [call]));
   // A row that is not due would not be claimed: its eta is checked here, its waiting in another test.
   await database.pool.query('update outlast_outbox set available_at = now()');
   const claim = { relay: 'test', token: `t${Math.random()}`, limit: 100, staleMs: 60_000 };
@@ -61,13 +88,9 @@ async function travel(call: Call): Promise<readonly [Travelled, ...Travelled[]]>
   );
   const travelled = rows
     .toSorted((a, b) => Number(a.row) - Number(b.row))
-    .map(({ envelope }): Travelled => {
-      const [args, kwargs, embed] = JSON.parse(toText(envelope.body)) as [unknown, unknown, never];
-      const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
-      return { envelope, options, args, kwargs, embed };
-    });
+    .map(({ envelope }) => unpacked(envelope));
   return travelled as [Travelled, ...Travelled[]];
-}
+};
 
 const call = (options: SendOptions): Call => add.with({ args: [2, 3] }, options);
 
@@ -365,6 +388,10 @@ describe('an option of a call', () => {
   it.each(ROWS)('survives the outbox: $option', async row => {
     row.expected(await travel(row.call()));
   });
+
+  it.each(ROWS)('reaches a worker without a broker: $option', async row => {
+    row.expected(await travelStraight(row.call()));
+  });
 });
 
 describe('a workflow that is sent again', () => {
@@ -404,8 +431,8 @@ describe('a workflow that is sent again', () => {
     );
     expect(await none.result()).toEqual([]);
     expect(await none.state()).toBe('done');
-    const text = `select convert_from(args, 'UTF8') as args from outlast_outbox where task_id = 'alone'`;
-    expect((await database.pool.query(text)).rows).toEqual([{ args: '[[]]' }]);
+    const text = `select convert_from(body, 'UTF8') as body from outlast_task where id = 'alone'`;
+    expect((await database.pool.query(text)).rows).toEqual([{ body: `[[[]],{},${EMBED}]` }]);
     expect(body.id).toBe('alone');
   });
 });

@@ -7,6 +7,8 @@ import {
   task,
   unchecked,
 } from '../../dist/index.js';
+import { SQL } from '../../src/adapters/postgres/sql.generated.ts';
+import { endedKey } from '../../src/ledger/ledger.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
 async function setup(): Promise<MigratedDatabase> {
@@ -14,6 +16,8 @@ async function setup(): Promise<MigratedDatabase> {
   onTestFinished(() => database.dispose());
   return database;
 }
+
+const WAITING = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
 
 const echo = task('trouble.echo', { input: unchecked<number>(), result: unchecked<number>() });
 
@@ -26,7 +30,10 @@ describe('a poison row', () => {
     const outlast = createOutlast({ database: url });
     const poison = task('trouble.poison');
     const [bad, ...good] = await outlast.transaction(tx =>
-      outlast.sendMany(tx, [poison.with(), ...[1, 2, 3, 4].map(n => echo.with(n))]),
+      outlast.sendMany(tx, [
+        poison.with(undefined, { orderingKey: 'poison' }),
+        ...[1, 2, 3, 4].map(n => echo.with(n, { orderingKey: `key-${n}` })),
+      ]),
     );
     const relay = await startRelay(outlast, {
       maxRetries: 2,
@@ -41,28 +48,40 @@ describe('a poison row', () => {
 });
 
 describe('an id that two sessions write at once', () => {
+  it('is of one task, also if the first session cancels it: what follows is told', async () => {
+    const { url, pool } = await setup();
+    const outlast = createOutlast({ database: url });
+    const options = { id: 'cancelled', linkError: echo.with(1) };
+    const other = await pool.connect();
+    await other.query('begin');
+    await other.query(SQL.cancel, ['cancelled', '60000']);
+    const sending = outlast.transaction(tx => outlast.send(tx, echo, 1, options));
+    await until(async () => (await pool.query(WAITING)).rowCount);
+    await other.query('commit');
+    other.release();
+    const sent = await sending;
+    expect(sent.isNew).toBe(false);
+    expect(await sent.state()).toBe('cancelled');
+    expect((await pool.query('select key from outlast_after')).rows).toEqual([
+      { key: endedKey('cancelled', 0) },
+    ]);
+    await outlast.close();
+  });
+
   it('loses neither of two tasks: the later one is kept as a dead letter under id and digest', async () => {
     const { url, pool } = await setup();
     const outlast = createOutlast({ database: url });
     const ids = { id: 'same' };
     const first = await outlast.transaction(tx => outlast.send(tx, echo, 1, ids));
-    const relay = await startRelay(outlast, { idleTime: '20ms' });
-    await until(async () => (await first.state()) === 'waiting');
-    await relay.stop();
+    expect(await first.state()).toBe('waiting');
     // The other session has written the row and not committed yet: a move must wait for it and then look again.
     const other = await pool.connect();
     await other.query('begin');
     await other.query(`update outlast_task set id = 'other' where id = 'same'`);
-    await outlast.transaction(tx => outlast.send(tx, echo, 2, ids));
+    const ordered = { ...ids, orderingKey: 'key' };
+    await outlast.transaction(tx => outlast.send(tx, echo, 2, ordered));
     const again = await startRelay(outlast, { idleTime: '20ms' });
-    await until(
-      async () =>
-        (
-          await pool.query(
-            `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`,
-          )
-        ).rowCount,
-    );
+    await until(async () => (await pool.query(WAITING)).rowCount);
     await other.query('rollback');
     other.release();
     await until(

@@ -81,7 +81,7 @@ describe('outlast uninstall', () => {
     expect(await names()).toEqual(['schema outlast', 'table outlast_orders']);
   });
 
-  it('refuses while a task waits in the outbox, and drops nothing', async () => {
+  it('refuses while a task waits, and drops nothing', async () => {
     const { url, env, names } = await installed();
     const before = await names();
     await using outlast = createOutlast({ database: url, schema: 'outlast' });
@@ -92,7 +92,7 @@ describe('outlast uninstall', () => {
       code: 4,
       error: {
         code: 'ERR_TASKS_LEFT',
-        message: expect.stringContaining('1 rows of the outbox') as unknown,
+        message: expect.stringContaining('1 tasks that wait') as unknown,
       },
     });
     expect(await names()).toEqual(before);
@@ -106,11 +106,11 @@ describe('outlast uninstall', () => {
     await outlast.transaction(async tx => {
       await outlast.send(tx, ping);
       refused = uninstallTarget(target).catch((error: unknown) => error);
-      const waiting = `select 1 from pg_locks where not granted and relation = 'outlast.outlast_outbox'::regclass`;
+      const waiting = `select 1 from pg_locks where not granted and relation = 'outlast.outlast_task'::regclass`;
       await until(async () => (await pool.query(waiting)).rowCount);
     });
     await pool.end();
-    expect(await refused).toMatchObject({ code: 'ERR_TASKS_LEFT', left: { outboxRows: 1 } });
+    expect(await refused).toMatchObject({ code: 'ERR_TASKS_LEFT', left: { tasks: 1 } });
   });
 
   const LEFT: readonly (readonly [string, string, object])[] = [

@@ -59,7 +59,7 @@ function makeOrigin(machine: Machine, truth: Truth, stores: Stores): HandlerOrig
     sendInside: async tx => {
       const id = `sent.${machine.random.token()}`;
       const inside = tx as MemoryTransaction;
-      stores.outbox.write(inside, [childEnvelope(id, machine.process.clock.now())]);
+      stores.send(inside, childEnvelope(id, machine.process.clock.now()));
       inside.write(() => truth.onCommitted(id, 'ok'));
       return id;
     },

@@ -205,6 +205,11 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'unknown means over', wrapStates: unknownIsOver },
   { name: 'eta by the clock of a worker', ledger: { isEarly: () => false } },
   { name: 'epochs of an older copy go on', ledger: { firstEpoch: () => 1 } },
+  { name: 'send replaces what the ledger knows', ledger: { mayReplace: () => true } },
+  {
+    name: 'sent again after it was cancelled',
+    ledger: { mayReplace: known => known.state === 'cancelled' },
+  },
   { name: 'send outside the transaction', writesOutsideTransaction: true },
   { name: 'verified after begin', verifiesLate: true },
   { name: 'defer strikes off', wrapLedger: strikesWhatIsRefused },

@@ -90,11 +90,15 @@ function produce(host: Host, truth: Truth): void {
   const producer = makeMachine(host, 'producer');
   forge(host);
   operate(host, producer);
+  const random = new SeededRandom(host.plan.seed, 'again');
   for (const plan of host.plan.tasks) {
-    host.time.after(
-      plan.writeAtMs,
-      () => void send(host, producer, truth, plan).catch(() => undefined),
-    );
+    // The answer to a COMMIT is lost, or the caller is called twice: it sends again, under the same id.
+    const isRepeated = host.plan.topology === 'one-database' && random.chance(0.2);
+    const timesMs = isRepeated
+      ? [plan.writeAtMs, random.int(0, plan.writeAtMs * 2)]
+      : [plan.writeAtMs];
+    for (const atMs of timesMs)
+      host.time.after(atMs, () => void send(host, producer, truth, plan).catch(() => undefined));
     if (plan.cancelAtMs === null) continue;
     host.time.after(
       plan.cancelAtMs,
@@ -173,7 +177,7 @@ async function send(host: Host, producer: Machine, truth: Truth, plan: TaskPlan)
   await producer.call('outbox')(() => {
     const tx = outbox.begin();
     const inside = host.mutant?.writesOutsideTransaction ? outbox.begin() : tx;
-    outbox.write(inside, [envelope]);
+    host.stores.send(inside, envelope);
     if (inside !== tx) inside.commit();
     tx.write(() => truth.onCommitted(plan.id, plan.kind));
     if (plan.isRolledBack) tx.rollback();

@@ -15,7 +15,10 @@ import type { Faults } from './faults.ts';
 import { Guilt } from './guilt.ts';
 import { LinkGate } from './link-gate.ts';
 import type { Mutant } from './mutants.ts';
+import type { MemoryTransaction } from '../../src/testing/memory/memory-transaction.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
 import type { SimPlan } from './plan.ts';
+import { SeededRandom } from './seeded-random.ts';
 import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /** Midnight of some day: wall clocks need a date. */
@@ -45,6 +48,8 @@ export class Stores {
   readonly guilt: Guilt;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
+  /** Of senders whose tasks go through the outbox though the ledger is beside it: they have an ordering key, or a rate. */
+  readonly #random: SeededRandom;
   readonly #hash: Hash = createHash('sha256');
   readonly #time: VirtualTime;
   readonly #trace: Trace;
@@ -54,6 +59,7 @@ export class Stores {
   constructor(plan: SimPlan, watch: StoreWatch, mutant: Mutant | null) {
     const { time, checker, faults } = watch;
     this.#time = time;
+    this.#random = new SeededRandom(plan.seed, 'straight');
     this.#trace = watch.trace;
     const clock = { now: () => DAY_ZERO_MS + time.nowMs + this.#jumpMs };
     const isOneDatabase = plan.topology === 'one-database';
@@ -131,6 +137,12 @@ export class Stores {
     }
     this.#write(`failover without ${reply.begun.map(({ id }) => id).join(' ')}`);
     return reply;
+  }
+
+  /** A `send` inside of a transaction. */
+  send(tx: MemoryTransaction, envelope: Envelope): void {
+    if (this.ownBroker === null || this.#random.chance(0.3)) this.outbox.write(tx, [envelope]);
+    else tx.write(() => this.ledger.send(envelope));
   }
 
   /** The store's clock is set; the workers' monotonic clocks are not. */

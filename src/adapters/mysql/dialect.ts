@@ -28,7 +28,7 @@ export const dialect: Dialect = {
       generations: new MysqlGenerationStore(db),
       fences: new MysqlFenceRows(db),
       checkpoints: new MysqlCheckpointStore(db),
-      schedules: faultPoint => new MysqlScheduleStore(db, faultPoint),
+      schedules: (_target, faultPoint) => new MysqlScheduleStore(db, faultPoint),
       tiers: new MysqlTiers(db),
       ledger: null,
       checkup: new MysqlCheckup(db, () => systemClock.now()),

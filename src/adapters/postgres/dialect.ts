@@ -31,7 +31,7 @@ export const dialect: Dialect = {
     postgresDatabase(await PgDatabase.open({ url, poolSize, queryTimeoutMs })),
   printMigrations: () => printMigrations(),
   printUninstall: () => printUninstall(),
-  writer: executor => new PostgresOutboxWriter(executor, systemClock),
+  writer: (executor, target) => new PostgresOutboxWriter(executor, systemClock, target),
   fences: (adapter, isLedgerHere) =>
     isLedgerHere ? new PostgresTaskFences(adapter) : new PostgresFences(adapter),
   inSchema: schema => ({
@@ -47,7 +47,7 @@ export function textsIn(schema: string): Omit<Dialect, 'open' | 'inSchema'> {
   return {
     printMigrations: () => printMigrations(schema),
     printUninstall: () => printUninstall(schema),
-    writer: executor => dialect.writer(names.executor(executor)),
+    writer: (executor, target) => dialect.writer(names.executor(executor), target),
     fences: (adapter, isLedgerHere) => dialect.fences(names.adapter(adapter), isLedgerHere),
   };
 }
@@ -75,7 +75,7 @@ export function postgresDatabase(
     generations: new PostgresGenerationStore(db),
     fences: new PostgresFenceRows(db),
     checkpoints: new PostgresCheckpointStore(db),
-    schedules: faultPoint => new PostgresScheduleStore(db, faultPoint),
+    schedules: (target, faultPoint) => new PostgresScheduleStore(db, target, faultPoint),
     tiers: new PostgresTiers(db),
     ledger: ({ movesIntoLedger, ...options }): LedgerInDatabase => ({
       outbox: new PostgresOutboxStore(db, { movesIntoLedger }),

@@ -64,6 +64,10 @@ export class PostgresLedgerReads implements LedgerReads {
     return Number((await this.#db.query(SQL.ledgerDead))[0]?.['dead']);
   }
 
+  async countScheduled(queues: readonly string[]): Promise<number> {
+    return Number((await this.#db.query(SQL.ledgerScheduled, [queues]))[0]?.['scheduled']);
+  }
+
   async showDead(id: string): Promise<DeadLetterDetails | null> {
     const row = (await this.#db.query(SQL.ledgerLetter, [id]))[0];
     if (!row) return null;

@@ -35,7 +35,7 @@ import { encodeError, encodeOutcome, taskColumns } from './postgres-rows.ts';
 import { PostgresBegin, readRef, readRun } from './postgres-begin.ts';
 import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { PostgresChordCount, abandonChords, closeChord, pruneChords } from './postgres-chord.ts';
-import { park, purgeParams, purgeReply } from './postgres-letters.ts';
+import { park, purgeParams, purgeReply, WITHDRAWN_KEEP_MS } from './postgres-letters.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
@@ -43,9 +43,6 @@ import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { Told } from '../../wire/reply.ts';
-
-/** How long the tombstone of a cancelled or purged task turns away its copies. */
-const WITHDRAWN_KEEP_MS = 86_400_000;
 
 const READY_CHANNEL = 'outlast_task';
 
@@ -262,7 +259,7 @@ export class PostgresLedger implements Ledger {
   }
 
   async cancel(id: string): Promise<CancelStatus> {
-    const rows = await this.#db.query(SQL.cancel, [id, WITHDRAWN_KEEP_MS]);
+    const rows = await this.#db.query(SQL.cancel, [id, String(WITHDRAWN_KEEP_MS)]);
     if (rows[0]?.['status'] === 'ok') return 'ok';
     // Another session may have cancelled it after our statement began; only the next one sees it.
     const [now] = await this.#db.query(SQL.readState, [id]);

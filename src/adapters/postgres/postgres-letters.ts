@@ -15,6 +15,9 @@ import type { ParkItem } from '../../ledger/ledger.ts';
 import { taskColumns } from './postgres-rows.ts';
 import { SQL } from './sql.generated.ts';
 
+/** How long the tombstone of a cancelled or purged task turns away its copies. */
+export const WITHDRAWN_KEEP_MS = 86_400_000;
+
 /** The parameters every list of letters begins with; one more row than requested shows whether there is a next page. */
 export function letterParams({ cursor, taskName, limit }: LetterPageRequest): SqlParam[] {
   const place = cursor === null ? null : readCursor(cursor);

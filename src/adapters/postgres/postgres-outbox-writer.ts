@@ -3,7 +3,6 @@ import {
   type OutboxWriter,
   type WriteAnswer,
   inLockOrder,
-  rowVersionOf,
 } from '../../outbox/outbox-writer.ts';
 import { withProof } from '../sql/proofs.ts';
 import {
@@ -14,48 +13,23 @@ import {
 } from '../../outbox/transaction-adapter.ts';
 import { type Clock, systemRandom } from '../../runtime/runtime.ts';
 import type { ChordNote } from '../../task/chord-link.ts';
-import { EMBED } from '../../task/signature.ts';
+import type { SendTarget } from '../sql/dialect.ts';
 import { noteText } from './postgres-chord.ts';
 import { translatePgError } from './pg-errors.ts';
+import { INTO_LEDGER, INTO_OUTBOX, type Insertions, isPlain } from './postgres-insertions.ts';
 import { SQL } from './sql.generated.ts';
+import { WITHDRAWN_KEEP_MS } from './postgres-letters.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
-/** A second send with the same key returns the first task's handle for this long. */
-const KEY_WINDOW_MS = '86400000';
-
-/** The parameters of `enqueue.sql`: all but the key, its fingerprint and its window. */
-const UNKEYED_VALUES = 17;
-
-interface RowTexts {
-  readonly task_id: string;
-  readonly task_name: string;
-  readonly queue: string;
-  readonly priority: string;
-  readonly args: string;
-  readonly kwargs: string;
-  readonly embed: string;
-  readonly options: string;
-  readonly digest: string;
-  readonly schema_version: string;
-  readonly payload_version: string;
-  readonly eta_ms: string | null;
-  readonly expires_ms: string | null;
-  readonly ordering_key: string | null;
-  readonly parks_key: string;
-  readonly redacted_args: string | null;
-  readonly redacted_kwargs: string | null;
-  readonly idempotency_key: string | null;
-  readonly fingerprint: string;
-  readonly key_window_ms: string;
-}
-
 /** Writes tasks into the user's open transaction, through whatever library it belongs to. */
 export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   readonly #executor: Executor<Tx>;
   readonly #notifyLimit: NotifyLimit;
+  readonly #insertions: Insertions;
 
-  constructor(executor: Executor<Tx>, clock: Clock) {
+  constructor(executor: Executor<Tx>, clock: Clock, target: SendTarget = 'outbox') {
     this.#executor = executor;
+    this.#insertions = target === 'ledger' ? INTO_LEDGER : INTO_OUTBOX;
     this.#notifyLimit = new NotifyLimit(clock);
   }
 
@@ -76,7 +50,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
         this.#isBound(tasks, ready),
       );
     if (ready !== null) return ready.then(() => this.write(tx, tasks));
-    if (tasks.length === 1 && isPlain(only)) return this.#writePlain(tx, only);
+    if (tasks.length === 1 && isPlain(only)) return this.#writeNew(tx, only);
     return this.#writeAny(tx, tasks, null);
   }
 
@@ -92,6 +66,10 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
       tx,
       async proof => void (await this.#execute(tx, SQL.chordNote, [noteText(chords), proof])),
     );
+  }
+
+  async cancel(tx: Tx, id: string): Promise<void> {
+    await this.#execute(tx, SQL.cancel, [id, String(WITHDRAWN_KEEP_MS)]);
   }
 
   /**
@@ -123,9 +101,9 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   /** The path of most tasks: it does only what is necessary. */
-  #writePlain(tx: Tx, task: NewTask): Promise<readonly WriteAnswer[]> {
-    const text = this.#notifyLimit.take() ? SQL.enqueuePlainNotify : SQL.enqueuePlain;
-    return this.#insert(tx, text, plainValues(task)).then(written, refused);
+  #writeNew(tx: Tx, task: NewTask): Promise<readonly [WriteAnswer]> {
+    const { text, values } = this.#insertions.one(task, this.#notifyLimit.take());
+    return this.#insert(tx, text, values).then(written, refused);
   }
 
   async #writeAny(
@@ -135,10 +113,13 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   ): Promise<readonly WriteAnswer[]> {
     const only = tasks.length === 1 ? (tasks[0] as NewTask) : null;
     if (tasks.some(task => task.orderingKey !== null)) await this.#lockKeys(tx, tasks);
-    const isQuick = only !== null && (only.isIdDrawn || only.idempotencyKey !== null);
     // Asked again: the caller may have ended the transaction since.
-    if (isQuick && proof === null && this.#executor.isCertain(tx))
-      return [await this.#writeOne(tx, only)];
+    if (only !== null && proof === null && this.#executor.isCertain(tx)) {
+      if (only.idempotencyKey === null && only.isIdDrawn) return await this.#writeNew(tx, only);
+      const { keyed } = this.#insertions;
+      if (only.idempotencyKey !== null && keyed !== null)
+        return [await this.#writeKeyed(tx, only, keyed)];
+    }
     const ordered = inLockOrder(tasks);
     const answers = new Map<NewTask, WriteAnswer>();
     for (let at = 0; at < ordered.length; at += ROWS_PER_STATEMENT) {
@@ -156,17 +137,9 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     await this.#execute(tx, SQL.lockOrderingKeys, [JSON.stringify([...keys])]);
   }
 
-  async #writeOne(tx: Tx, task: NewTask): Promise<WriteAnswer> {
-    const values = Object.values(rowTexts(task)) as (string | null)[];
-    if (task.idempotencyKey === null) {
-      const text = this.#notifyLimit.take() ? SQL.enqueueNotify : SQL.enqueue;
-      const [answer] = await this.#insert(tx, text, values.slice(0, UNKEYED_VALUES)).then(
-        written,
-        refused,
-      );
-      return answer;
-    }
-    const [row] = await this.#execute(tx, SQL.enqueueKeyed, [...values, this.#notify()]);
+  async #writeKeyed(tx: Tx, task: NewTask, text: string): Promise<WriteAnswer> {
+    const values = Object.values(this.#insertions.rowTexts(task)) as (string | null)[];
+    const [row] = await this.#execute(tx, text, [...values, this.#notify()]);
     if (row?.['written'] === '1') return { kind: 'new' };
     return await this.#judge(tx, task, row ?? {});
   }
@@ -183,15 +156,18 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
     const rows = [...firsts.values()];
     const answers = new Map<NewTask, WriteAnswer>();
-    const inTheWay = await this.#execute(tx, SQL.enqueueMany, [
-      JSON.stringify(rows.map(rowTexts)),
+    const inTheWay = await this.#execute(tx, this.#insertions.many, [
+      JSON.stringify(rows.map(this.#insertions.rowTexts)),
       this.#notify(),
       proof,
     ]);
     for (const row of inTheWay) {
       if (row['place'] === '0') throw notInTransaction('none');
       const task = rows[Number(row['place']) - 1];
-      if (task) answers.set(task, await this.#judge(tx, task, row));
+      if (task === undefined) continue;
+      const isUnseen = row['held_by'] === null && row['earlier_digest'] === null;
+      const now = isUnseen ? await this.#lookAgain(tx, task, proof) : row;
+      answers.set(task, now === null ? { kind: 'new' } : await this.#judge(tx, task, now));
     }
     return tasks.map(task => {
       const first = firsts.get(task.id) ?? task;
@@ -199,6 +175,18 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
       const isSame = first.digest === task.digest;
       return isSame ? { kind: 'earlier', id: task.id } : { kind: 'id-mismatch' };
     });
+  }
+
+  /**
+   * What is in the way was committed after our statement began. If it is the tombstone of a task that was cancelled before it
+   * came, only a further statement gives it the bytes. Null: it has gone, and the task was written.
+   */
+  async #lookAgain(tx: Tx, task: NewTask, proof: string | null): Promise<TextRow | null> {
+    const { many, rowTexts } = this.#insertions;
+    const rows = JSON.stringify([rowTexts(task)]);
+    const [row] = await this.#execute(tx, many, [rows, this.#notify(), proof]);
+    if (row?.['place'] === '0') throw notInTransaction('none');
+    return row ?? null;
   }
 
   #notify(): string | null {
@@ -247,70 +235,6 @@ function refused(error: unknown): never {
     throw failedTransaction(error);
   throw translatePgError(error);
 }
-
-/** Only a name and an object under a new id: like most tasks. */
-const isPlain = (task: NewTask): boolean =>
-  task.isIdDrawn &&
-  task.call.args === '[]' &&
-  task.embed === EMBED &&
-  task.etaMs === null &&
-  task.expiresMs === null &&
-  task.orderingKey === null &&
-  task.idempotencyKey === null &&
-  task.redacted === null;
-
-/** In the order of the parameters of `enqueue-plain.sql`. */
-const plainValues = (task: NewTask): string[] => [
-  task.id,
-  task.name,
-  task.queue,
-  String(task.priority),
-  byteaOf(task.call.kwargs),
-  byteaOf(task.settings),
-  task.digest,
-  String(task.version),
-];
-
-// oxlint-disable-next-line no-control-regex -- it is about all of ASCII
-const ASCII = /^[\u0000-\u007f]*$/;
-
-/**
- * A text in PostgreSQL's format for bytes: ASCII unchanged, so that it need not be encoded and decoded. All else in digits,
- * because on its way a text is converted to the encoding of the database.
- */
-function byteaOf(text: string): string {
-  if (!ASCII.test(text)) return `\\x${Buffer.from(text).toString('hex')}`;
-  return text.includes('\\') ? text.replaceAll('\\', '\\\\') : text;
-}
-
-/** In the order of the parameters of `enqueue-keyed.sql`, under the names of `enqueue-many.sql`. */
-function rowTexts(task: NewTask): RowTexts {
-  const { call, redacted } = task;
-  return {
-    task_id: task.id,
-    task_name: task.name,
-    queue: task.queue,
-    priority: String(task.priority),
-    args: base64(call.args),
-    kwargs: base64(call.kwargs),
-    embed: base64(task.embed),
-    options: base64(task.settings),
-    digest: task.digest,
-    schema_version: String(rowVersionOf(task)),
-    payload_version: String(task.version),
-    eta_ms: task.etaMs === null ? null : String(task.etaMs),
-    expires_ms: task.expiresMs === null ? null : String(task.expiresMs),
-    ordering_key: task.orderingKey,
-    parks_key: String(task.parksKey),
-    redacted_args: redacted === null ? null : base64(redacted.args),
-    redacted_kwargs: redacted === null ? null : base64(redacted.kwargs),
-    idempotency_key: task.idempotencyKey,
-    fingerprint: task.fingerprint,
-    key_window_ms: KEY_WINDOW_MS,
-  };
-}
-
-const base64 = (text: string): string => Buffer.from(text).toString('base64');
 
 const PER_SECOND = 50;
 const BURST = 10;

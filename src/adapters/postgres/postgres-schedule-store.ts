@@ -1,4 +1,4 @@
-import type { TextRow } from '../../outbox/transaction-adapter.ts';
+import type { Executor, TextRow } from '../../outbox/transaction-adapter.ts';
 import { type FaultPoint, noFaults, systemClock } from '../../runtime/runtime.ts';
 import {
   type Declared,
@@ -9,25 +9,26 @@ import {
   type StoredSchedule,
 } from '../../schedule/schedule-store.ts';
 import { readScheduleRow, scheduleColumns } from '../sql/schedule-rows.ts';
+import type { SendTarget } from '../sql/dialect.ts';
 import type { SqlDatabase, SqlRunner } from '../sql/sql-database.ts';
 import { PostgresOutboxWriter } from './postgres-outbox-writer.ts';
 import { SQL } from './sql.generated.ts';
+
+const EXECUTOR: Executor<SqlRunner> = {
+  execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
+  // Transactions of schedules are begun here, and every statement of them is awaited.
+  isCertain: () => true,
+};
 
 /** Schedules beside an outbox in PostgreSQL. */
 export class PostgresScheduleStore implements ScheduleStore {
   readonly #db: SqlDatabase;
   readonly #faultPoint: FaultPoint;
-  readonly #writer = new PostgresOutboxWriter<SqlRunner>(
-    {
-      execute: async (tx, text, values) => (await tx.query(text, values)) as readonly TextRow[],
-      // Its transactions are begun here, and every statement of them is awaited.
-      isCertain: () => true,
-    },
-    systemClock,
-  );
+  readonly #writer: PostgresOutboxWriter<SqlRunner>;
 
-  constructor(db: SqlDatabase, faultPoint: FaultPoint = noFaults) {
+  constructor(db: SqlDatabase, target: SendTarget, faultPoint: FaultPoint = noFaults) {
     this.#db = db;
+    this.#writer = new PostgresOutboxWriter(EXECUTOR, systemClock, target);
     this.#faultPoint = faultPoint;
   }
 

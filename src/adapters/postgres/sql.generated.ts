@@ -108,6 +108,7 @@ export const SQL: {
   readonly ledgerNextDue: Entry;
   readonly ledgerQueues: Entry;
   readonly ledgerRecent: Entry;
+  readonly ledgerScheduled: Entry;
   readonly ledgerStates: Entry;
   readonly ledgerView: Entry;
   readonly ledgerWalkOver: Entry;
@@ -176,6 +177,10 @@ export const SQL: {
   readonly schedulePrune: Entry;
   readonly scheduleRead: Entry;
   readonly scheduleUpdate: Entry;
+  readonly sendMany: Entry;
+  readonly sendTaskNotify: Entry;
+  readonly sendTask: Entry;
+  readonly sendTimedTask: Entry;
   readonly setAside: Entry;
   readonly settleDead: Entry;
   readonly settleFailed: Entry;
@@ -669,16 +674,16 @@ select case
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   cancel: `with gone as (
-  delete from outlast_outbox where task_id = $1
+  delete from outlast_outbox where task_id = $1::text
   returning task_name, queue, payload_version, digest, options, '\\x5b'::bytea || args || '\\x2c'::bytea || kwargs || '\\x2c'::bytea || embed || '\\x5d'::bytea as body
 ), kept as (
   select * from gone where outlast_follows(body, options)
 ), tomb as (
   insert into outlast_task as t (id, name, queue, priority, payload_version, digest, body, options, state, ending, ended_at, keep_until, history)
-  select $1, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
+  select $1::text, coalesce((select task_name from gone), 'unknown'), coalesce((select queue from gone), 'default'), 0,
     coalesce((select payload_version from kept), 1), (select digest from kept),
     coalesce((select body from kept), ''), coalesce((select options from kept), '{}'),
-    'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
+    'cancelled', 'cancelled', clock_timestamp(), clock_timestamp() + $2::text::bigint * interval '1 millisecond', outlast_line('cancelled', 0, null, null)
   on conflict (id) do update set
     state = 'cancelled', ending = 'cancelled', owner = null, ended_at = clock_timestamp(),
     settled_run = case when t.state = 'running' then t.run else t.settled_run end,
@@ -689,7 +694,7 @@ order by i.place`,
 )
 select case
     when exists (select 1 from tomb) then 'ok'
-    when exists (select 1 from outlast_task where id = $1 and state = 'cancelled') then 'ok'
+    when exists (select 1 from outlast_task where id = $1::text and state = 'cancelled') then 'ok'
     else 'terminal'
   end as status`,
   checkpointList: `select task_id, epoch::text as epoch, seq::text as seq from outlast_checkpoint
@@ -1320,10 +1325,17 @@ having min(t.due) is not null`,
   ledgerRecent: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created, history
 from outlast_task order by created_at desc limit $1`,
+  ledgerScheduled: `select count(*)::text as scheduled
+from unnest($1::text[]) as q(name)
+cross join generate_series(0, 9) as p(priority)
+join lateral (
+  select 1 from outlast_task t
+  where t.state = 'waiting' and not t.suspect and t.queue = q.name and t.priority = p.priority and t.due > statement_timestamp() and t.epoch = 0
+) t on true`,
   ledgerStates: `select id, case state when 'refused' then 'waiting' else state end as state from outlast_task where id = any($1::text[])`,
   ledgerView: `select id, name, queue, case state when 'refused' then 'waiting' else state end as state, epoch::text as epoch, failures, crashes, owner, reason, error,
   to_char(created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
-  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as due,
+  to_char(due at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as due,
   to_char(ended_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as ended,
   options, body, history, result, ending, suspect, refused_by, state = 'refused' as is_refused,
   (extract(epoch from clock_timestamp()) * 1000)::bigint::text as now_ms
@@ -1685,6 +1697,7 @@ select count(*)::text as pruned from gone`,
   pruneSendKeys: `delete from outlast_send_key where key in (
   select k.key from outlast_send_key k
   where k.free_at < statement_timestamp() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+    and not exists (select 1 from outlast_task t where t.id = k.task_id and t.state in ('waiting', 'refused') and t.epoch = 0)
   order by k.free_at limit $1 for update skip locked)
 returning key`,
   prune: `with over as materialized (
@@ -1976,6 +1989,87 @@ from outlast_schedule where name = $1`,
   due_ms = $9, last_slot_ms = $10, last_task = $11, fired = $12, missed = $13, error = $14, declared_until_ms = greatest(declared_until_ms, $15),
   disputed_until_ms = $16
 where name = $1`,
+  sendMany: `with item as (
+  select r.*, row_number() over () as place
+  from jsonb_to_recordset($1::text::jsonb) as r(
+    task_id text, task_name text, queue text, priority text, body text, args text, kwargs text, embed text, options text,
+    digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
+    parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text,
+    chosen text)
+  where $3::text is null or current_setting('outlast.transaction', true) = $3::text
+), wanted as (
+  select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
+  order by idempotency_key collate "C", place
+), held as (
+  insert into outlast_send_key as k (key, task_id, fingerprint, free_at)
+  select idempotency_key, task_id, fingerprint, now() + key_window_ms::bigint * interval '1 millisecond'
+  from wanted
+  on conflict (key) do update set (task_id, fingerprint, free_at) = (
+    select case when f.is_free then excluded.task_id else k.task_id end, case when f.is_free then excluded.fingerprint else k.fingerprint end,
+      case when f.is_free then excluded.free_at else k.free_at end
+    from (select k.free_at <= now() and not exists (select 1 from outlast_outbox o where o.task_id = k.task_id)
+      and not exists (select 1 from outlast_task t where t.id = k.task_id and t.state in ('waiting', 'refused') and t.epoch = 0) as is_free) f)
+  returning k.key, k.task_id, k.fingerprint, k.free_at
+), fresh as materialized (
+  select i.*, decode(i.body, 'base64') as bytes from item i
+  where (i.idempotency_key is null or exists (select 1 from held h where h.key = i.idempotency_key and h.task_id = i.task_id
+      and h.free_at = now() + i.key_window_ms::bigint * interval '1 millisecond'))
+    and (i.body is null or i.chosen is null or (select o.task_id from outlast_outbox o where o.task_id = i.task_id) is null)
+), put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, due)
+  select f.task_id, f.task_name, f.queue, f.priority::smallint, f.payload_version::smallint, f.bytes, decode(f.options, 'base64'),
+    f.digest, to_timestamp(f.eta_ms::double precision / 1000), to_timestamp(f.expires_ms::double precision / 1000), 'waiting',
+    greatest(clock_timestamp(), to_timestamp(f.eta_ms::double precision / 1000))
+  from fresh f where f.body is not null
+  order by f.place
+  on conflict (id) do nothing
+  returning id
+), came as (
+  update outlast_task t set name = f.task_name, queue = f.queue, priority = f.priority::smallint,
+    payload_version = f.payload_version::smallint, body = f.bytes, options = decode(f.options, 'base64'), digest = f.digest
+  from fresh f
+  where t.id = any(array(select c.task_id from fresh c where c.chosen is not null and c.body is not null)) and f.task_id = t.id
+    and t.state = 'cancelled' and t.digest is null and outlast_follows(f.bytes, decode(f.options, 'base64'))
+), kept as (
+  insert into outlast_outbox (task_id, task_name, queue, priority, args, kwargs, embed, options, digest,
+    schema_version, payload_version, available_at, eta, expires_at, ordering_key, parks_key, redacted_args,
+    redacted_kwargs, idempotency_key)
+  select f.task_id, f.task_name, f.queue, f.priority::smallint, decode(f.args, 'base64'), decode(f.kwargs, 'base64'),
+    decode(f.embed, 'base64'), decode(f.options, 'base64'), f.digest, f.schema_version::smallint,
+    f.payload_version::smallint, coalesce(to_timestamp(f.eta_ms::double precision / 1000), now()),
+    to_timestamp(f.eta_ms::double precision / 1000), to_timestamp(f.expires_ms::double precision / 1000),
+    f.ordering_key, f.parks_key::boolean, decode(f.redacted_args, 'base64'), decode(f.redacted_kwargs, 'base64'),
+    f.idempotency_key
+  from fresh f where f.body is null
+  order by f.place
+  on conflict (task_id) do nothing
+  returning task_id
+), note as (
+  select pg_notify('outlast_task', '') from (select 1 from put limit 1) w where $2::text is not null
+  union all
+  select pg_notify('outlast_outbox', '') from (select 1 from kept limit 1) w where $2::text is not null
+)
+select i.place::text as place, h.task_id as held_by, h.fingerprint as held_fingerprint,
+  coalesce((select o.digest from outlast_outbox o where o.task_id = i.task_id),
+    (select t.digest from outlast_task t where t.id = i.task_id and i.body is not null)) as earlier_digest
+from item i
+left join held h on h.key = i.idempotency_key
+where i.task_id not in (select p.id from put p) and i.task_id not in (select k.task_id from kept k) and (select count(*) from note) >= 0
+union all
+select '0', null, null, null
+where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text`,
+  sendTaskNotify: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
+values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
+  $8::text::smallint, 'waiting')
+returning pg_notify('outlast_task', '')::text as notified`,
+  sendTask: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
+values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
+  $8::text::smallint, 'waiting')`,
+  sendTimedTask: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state, due, eta, expires_at)
+values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
+  $8::text::smallint, 'waiting', greatest(clock_timestamp(), to_timestamp($9::text::double precision / 1000)),
+  to_timestamp($9::text::double precision / 1000), to_timestamp($10::text::double precision / 1000))
+returning case when $11::text is not null then pg_notify('outlast_task', '')::text end as notified`,
   setAside: `with able as materialized (
   select name, version from unnest($3::text[], $4::int[]) as n(name, version)
 ), found as materialized (

@@ -40,6 +40,12 @@ export interface DialectRow {
   readonly load: () => Promise<{ readonly dialect: Dialect }>;
 }
 
+/**
+ * Where `send` writes a task. `ledger`: no broker stands between, and the ledger is in the same database. What needs a relay is
+ * a row of the outbox all the same: tasks with an ordering key, or under a rate.
+ */
+export type SendTarget = 'outbox' | 'ledger';
+
 /** All that the rest of Outlast asks of a kind of SQL database. */
 export interface Dialect {
   /** Connects and does nothing else; tables may be missing. */
@@ -49,7 +55,7 @@ export interface Dialect {
   /** The SQL that drops what the migrations made. */
   printUninstall(): string;
   /** Writes tasks in transactions of the user. */
-  writer<Tx>(executor: Executor<Tx>): OutboxWriter<Tx>;
+  writer<Tx>(executor: Executor<Tx>, target: SendTarget): OutboxWriter<Tx>;
   /** Fences and steps in transactions of the user. `isLedgerHere`: the row of the task is its fence. */
   fences<Tx>(adapter: TransactionAdapter<Tx>, isLedgerHere: boolean): Fences<Tx>;
   /** The same with all tables in a schema. Left out: it has none (`hasSchemas`). */
@@ -87,8 +93,8 @@ export interface OutboxDatabase {
   readonly fences: FenceRows;
   /** Large ones. */
   readonly checkpoints: CheckpointStore;
-  /** Schedules whose tasks are written to this outbox. */
-  schedules(faultPoint?: FaultPoint): ScheduleStore;
+  /** Schedules whose tasks are written to this outbox, or into the ledger beside it. */
+  schedules(target: SendTarget, faultPoint?: FaultPoint): ScheduleStore;
   /** Null: a database that keeps no memory of tiers. */
   readonly tiers: TierMemory | null;
   /** Null: an outbox only. */

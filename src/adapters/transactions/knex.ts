@@ -13,7 +13,6 @@ export interface KnexLike<Tx> {
   transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
-/** Options of `fromKnex`. */
 export interface FromKnexOptions extends AnswerOptions {
   /** What the database of Knex speaks. */
   readonly dialect: LibraryDialect;

@@ -13,7 +13,7 @@ import type { AddCommand } from '../flags.ts';
 const PROBES = ['livenessFile', 'healthPort', 'healthHost'];
 
 const NOT_NEEDED =
-  'no relay is needed: without a broker workers move the rows of this outbox themselves';
+  'no relay is needed: without a broker tasks are sent to where workers look, and workers move the few that wait in the outbox: those with an ordering key or under a rate, and those of older versions';
 
 /** `outlast relay`: moves committed tasks on to the broker. */
 export const addRelay: AddCommand = (program, output) => {

@@ -16,7 +16,7 @@ interface Options extends CommonOptions {
 /** `outlast send`: one task through the outbox. */
 export const addSend: AddCommand = (program, output) => {
   addSendFlags(addOutboxFlag(program.command('send')))
-    .description('send a task through the outbox')
+    .description('send one task, in a transaction of its own')
     .argument('<name>', 'the task')
     .option('--args <json>', 'positional arguments: a JSON array', '[]')
     .option('--kwargs <json>', 'keyword arguments: a JSON object', '{}')

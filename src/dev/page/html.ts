@@ -104,7 +104,7 @@ time enough to kill its worker on the way.</p>
 </section>`;
 
 const EMPTY_SHOP = `<h3>No task yet</h3>
-<p>Place an order. Its task appears here and shows its way: committed, relayed, running, done.</p>
+<p>Place an order. Its task appears here and shows its way: committed, running, done.</p>
 <p>While it runs, kill its worker and see what happens.</p>`;
 
 const EMPTY_OWN = `<h3>No task yet</h3>

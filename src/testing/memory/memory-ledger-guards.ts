@@ -14,6 +14,8 @@ export interface LedgerGuards {
   mayRenew(worker: WorkerRow | undefined): worker is WorkerRow;
   /** Has the lease ended? Asked with the store's clock only. */
   isLapsed(worker: WorkerRow, nowMs: number): boolean;
+  /** May a task that a sender writes beside its outbox become a record, though the ledger knows the id? */
+  mayReplace(known: TaskRecord): boolean;
   /** Is it waiting, and due? */
   isReady(record: TaskRecord, nowMs: number): boolean;
   /** Can a worker with this list run it? Undefined: it runs everything. */
@@ -56,6 +58,7 @@ export const LEDGER_GUARDS: LedgerGuards = Object.freeze({
   mayBeginUnder: isOpen,
   mayRenew: isOpen,
   isLapsed: (worker, nowMs) => worker.deadlineMs < nowMs,
+  mayReplace: () => false,
   isReady: (record, nowMs) => record.state === 'waiting' && record.dueMs <= nowMs,
   canRun: ({ name, version }, runnable) =>
     runnable === undefined || version <= (runnable[name] ?? -1),

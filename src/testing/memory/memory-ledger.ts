@@ -210,6 +210,16 @@ export class MemoryLedger implements Ledger {
     return this.state.onReady(hint);
   }
 
+  /** What a sender writes beside its outbox, at its commit. What the ledger knows stays as it is. */
+  send(envelope: Envelope): void {
+    const known = this.state.records.get(envelope.id);
+    if (known !== undefined && !this.state.guards.mayReplace(known)) {
+      if (known.envelope === null) this.state.comeCancelled(known, envelope);
+      return;
+    }
+    this.#arrive(envelope, Math.max(0, (envelope.etaMs ?? 0) - this.state.nowMs), 'publish');
+  }
+
   /** The receiving half of `OutboxStore.move`: synchronous, so that a row is never in both stores or in neither. */
   receive(envelope: Envelope): MovedRow['answer'] {
     const found = this.state.records.get(envelope.id);

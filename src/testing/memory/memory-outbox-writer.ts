@@ -5,6 +5,9 @@ import {
   type OutboxWriter,
   type WriteAnswer,
 } from '../../outbox/outbox-writer.ts';
+import { isLimited } from '../../admission/limits.ts';
+import { toBytes } from '../../task/json.ts';
+import type { MemoryLedger } from './memory-ledger.ts';
 import type { MemoryOutboxStore } from './memory-outbox-store.ts';
 import type { MemoryTransaction } from './memory-transaction.ts';
 
@@ -23,14 +26,16 @@ interface Staged {
   readonly digests: Map<string, string>;
 }
 
-/** The sender's side of the outbox in RAM, with the answers of the SQL writers. */
+/** The sender's side in RAM, with the answers of the SQL writers. With a ledger, a task that needs no relay is put there. */
 export class MemoryOutboxWriter implements OutboxWriter<MemoryTransaction> {
   readonly #outbox: MemoryOutboxStore;
+  readonly #ledger: MemoryLedger | null;
   readonly #keys = new Map<string, HeldKey>();
   readonly #staged = new WeakMap<MemoryTransaction, Staged>();
 
-  constructor(outbox: MemoryOutboxStore) {
+  constructor(outbox: MemoryOutboxStore, ledger: MemoryLedger | null = null) {
     this.#outbox = outbox;
+    this.#ledger = ledger;
   }
 
   async write(tx: MemoryTransaction, tasks: readonly NewTask[]): Promise<readonly WriteAnswer[]> {
@@ -51,8 +56,9 @@ export class MemoryOutboxWriter implements OutboxWriter<MemoryTransaction> {
       return held.fingerprint === fingerprint
         ? { kind: 'earlier', id: held.id }
         : { kind: 'key-mismatch' };
-    const digest = staged.digests.get(id) ?? this.#digestOf(id);
-    if (digest !== undefined)
+    const straight = needsRelay(task) ? null : this.#ledger;
+    const digest = staged.digests.get(id) ?? this.#digestOf(id) ?? recordedDigest(straight, id);
+    if (digest !== undefined && digest !== null)
       return digest === task.digest ? { kind: 'earlier', id } : { kind: 'id-mismatch' };
     staged.digests.set(id, task.digest);
     const freeMs = this.#outbox.nowMs + KEY_WINDOW_MS;
@@ -61,21 +67,39 @@ export class MemoryOutboxWriter implements OutboxWriter<MemoryTransaction> {
       // Another transaction with the same key was committed first: SQL would have made this one wait for it.
       if (key !== null && this.#heldBy(key) !== undefined) return;
       if (key !== null) this.#keys.set(key, { id, fingerprint, freeMs });
+      if (straight !== null) return straight.send(envelopeOf(task));
       const { orderingKey, parksKey, redacted } = task;
       const extras = { orderingKey, parksKey, redacted, rowVersion: rowVersionOf(task) };
       this.#outbox.insert(envelopeOf(task), extras);
     });
-    return { kind: 'new' };
+    return digest === null ? { kind: 'earlier', id } : { kind: 'new' };
   }
 
   #heldBy(key: string): HeldKey | undefined {
     const held = this.#keys.get(key);
     const isFree = held !== undefined && held.freeMs <= this.#outbox.nowMs;
-    return isFree && this.#digestOf(held.id) === undefined ? undefined : held;
+    return isFree && this.#digestOf(held.id) === undefined && !this.#isFresh(held.id)
+      ? undefined
+      : held;
+  }
+
+  /** It waits and was never begun. */
+  #isFresh(id: string): boolean {
+    const record = this.#ledger?.state.records.get(id);
+    return record?.state === 'waiting' && record.epoch === 0;
   }
 
   #digestOf(id: string): string | undefined {
     const rows = [...this.#outbox.rows.values()];
     return rows.find(({ envelope }) => envelope.id === id)?.envelope.digest;
   }
+}
+
+const needsRelay = (task: NewTask): boolean =>
+  task.orderingKey !== null || isLimited(toBytes(task.settings));
+
+/** Null: cancelled before it came. Undefined: the ledger does not know the id, or is not here. */
+function recordedDigest(ledger: MemoryLedger | null, id: string): string | null | undefined {
+  const record = ledger?.state.records.get(id);
+  return record === undefined ? undefined : (record.envelope?.digest ?? null);
 }

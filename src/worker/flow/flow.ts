@@ -27,6 +27,9 @@ const MOST_BEGUN_BYTES = 4 * MOST_BYTES;
 /** A worker whose slots have all been taken for this long leaves its queues. */
 const FULL_MS = 1_000;
 
+/** Busy senders do not notify for every task: after a notification, or after a look that found some, more may have come. */
+const SOON_MS = 50;
+
 /** What the worker holds at the moment. */
 export interface FlowCounts {
   /** Tasks that run or wait for a slot. */
@@ -103,6 +106,8 @@ export interface BatchAsked {
  * for, the slots at most. It is pushed again when a take finds it empty or its tasks are short, unless the worker has left
  * it. A lost channel, a deleted queue or a pause costs its windows and nothing more: they open again as above.
  *
+ * Naps: where senders write into the ledger, they notify of some tasks only; so a worker looks once more before it sleeps.
+ *
  * Full: a worker whose slots have all been taken for a second leaves its queues, so that no broker pushes messages to it
  * that another worker could run. That pauses them.
  */
@@ -120,12 +125,16 @@ export class Flow {
   #wasLedgerOnly = false;
   #fullSince: number | null = null;
   #wasBatchFull = false;
+  readonly #hasBroker: boolean;
+  /** Senders write into the ledger themselves, and more than it has told of. */
+  #looksSoon = false;
 
   constructor(clock: Pick<Clock, 'monotonic' | 'timer'>, options: FlowOptions, counts: FlowCounts) {
     const queues = Object.keys(options.queues).length;
     this.windows = new PushWindows(clock, { ...options, queues });
     this.#clock = clock;
     this.#slots = options.concurrency;
+    this.#hasBroker = options.hasBroker;
     this.#mostOvercommit = options.hasBroker ? MOST_OVERCOMMIT : MOST_OVERCOMMIT_OF_LEDGER;
     this.#counts = counts;
   }
@@ -177,6 +186,18 @@ export class Flow {
   /** The last batch brought as many tasks as it could: there is likely to be more. */
   get wasBatchFull(): boolean {
     return this.#wasBatchFull;
+  }
+
+  /** The ledger has told of tasks. */
+  notified(): void {
+    this.#looksSoon = !this.#hasBroker;
+  }
+
+  /** How long to sleep at most after a look that found nothing, or something: one more look, and then a notification comes first. */
+  longestNap(isIdle: boolean): number {
+    const isSoon = this.#looksSoon;
+    this.#looksSoon = !isIdle && !this.#hasBroker;
+    return isSoon ? SOON_MS : Infinity;
   }
 
   /** A batch was begun, with these tasks. */

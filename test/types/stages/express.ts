@@ -1,3 +1,0 @@
-import type { ErrorMiddleware } from 'outlast/express';
-
-export declare const app: { use(middleware: ErrorMiddleware): void };

@@ -1,3 +1,0 @@
-import { Hono } from 'hono';
-
-export const app = new Hono();

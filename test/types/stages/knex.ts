@@ -1,3 +1,0 @@
-import type { Knex } from 'knex';
-
-export declare const knex: Knex;

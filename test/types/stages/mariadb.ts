@@ -1,3 +1,0 @@
-import type { Pool } from 'mariadb';
-
-export declare const pool: Pool;

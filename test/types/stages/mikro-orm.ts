@@ -1,3 +1,0 @@
-import type { MikroORM } from '@mikro-orm/postgresql';
-
-export declare const orm: MikroORM;

@@ -1,3 +1,0 @@
-import type { Pool } from 'mysql2/promise';
-
-export declare const pool: Pool;

@@ -1,3 +1,0 @@
-import type { PGlite } from '@electric-sql/pglite';
-
-export declare const db: PGlite;

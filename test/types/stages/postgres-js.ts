@@ -1,3 +1,0 @@
-import type { Sql } from 'postgres';
-
-export declare const sql: Sql;

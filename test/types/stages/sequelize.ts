@@ -1,3 +1,0 @@
-import type { Sequelize } from 'sequelize';
-
-export declare const sequelize: Sequelize;

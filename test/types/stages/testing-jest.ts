@@ -1,1 +1,0 @@
-export declare const expect: { extend(matchers: object): void };

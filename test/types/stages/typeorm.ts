@@ -1,3 +1,0 @@
-import type { DataSource } from 'typeorm';
-
-export declare const source: DataSource;
