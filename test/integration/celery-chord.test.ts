@@ -111,6 +111,22 @@ describe('a chord that is counted by Celery workers and by Outlast', () => {
     });
   });
 
+  it('has the results of a group at the end of a chain as one list, whoever ran its members', async () => {
+    const { part, celeryAdds, size, groupId } = chordOf(3);
+    // Members of that group have indexes of their own: two parts have index 1.
+    const shape = `{"result": [["${groupId}", null], [[["${groupId}", [["first", null], null]], [[["ours-0", null], null], [["ours-1", null], null]]], [["theirs-1", null], null]]]}`;
+    await fixture.connection.command('set', `celery-taskset-meta-${groupId}`, shape);
+    await join(part(1, '1.0'));
+    // Celery writes the size of that group there when it sends it.
+    await fixture.connection.command('set', `celery-taskset-meta-${groupId}.s`, 2);
+    await celeryAdds(1, 'SUCCESS', '3');
+    expect(await join(part(1, '1.0'))).toEqual({ status: 'open' });
+    expect(await size()).toBe('3');
+    const complete = { status: 'complete', results: ['[2, 1.0]', '3'] };
+    expect(await join(part(0, '2'))).toMatchObject(complete);
+    expect(await join(part(1, '1.0'))).toMatchObject(complete);
+  });
+
   it('fails with a Celery part, with the error of that part', async () => {
     const { part, celeryAdds } = chordOf(2);
     await celeryAdds(0, 'FAILURE', '{"exc_type": "ValueError", "exc_message": ["no"]}');

@@ -92,9 +92,14 @@ describe('chords that Python sends, counted in its own Redis', () => {
       { header: [{ chain: [mine(1, 1), mine(5)] }, mine(2, 2)], body: total },
       { chain: [{ group: [mine(1, 1), mine(2, 2)] }, total] },
       { header: [mine(7, 1)], body: total },
+      // A chain that ends in a group is one part of the header, with a list of its own.
+      {
+        header: [{ chain: [mine(1, 1), { group: [mine(1), its(2)] }] }, its(5, 5)],
+        body: { name: 'interop.same', options: { queue: python } },
+      },
     ]);
     const values = (await outcomes).map(({ value }) => value);
-    expect(values).toEqual([12, 20, 11, 6, 8]);
+    expect(values).toEqual([12, 20, 11, 6, 8, [[3, 4], 10]]);
   });
 
   it('give Python our results and errors there, of chords and of plain tasks', async () => {

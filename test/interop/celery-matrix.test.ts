@@ -369,6 +369,24 @@ describe.each([
       }
     });
 
+    it('error callbacks that take request, exception and traceback, with a decorator', async () => {
+      const linkError = [theirs('interop.told')];
+      const { ids, outcomes } = await callFromPython(target, [
+        { ...call('ts.fail', { args: ['no funds', 'ValueError'] }), linkError },
+        { ...theirs('interop.fail', { args: ['no funds'] }), linkError },
+        {
+          header: [call('ts.fail', { args: ['no funds'] }), call('ts.add', { args: [1, 1] })],
+          body: { ...call('ts.total'), linkError },
+        },
+      ]);
+      await outcomes;
+      const told = await Promise.all(
+        ids.map(id => until(() => store.command('lpop', `told:${id}`)).then(String)),
+      );
+      const body = expect.stringMatching(/^ChordError: Dependency .* raised RangeError/) as string;
+      expect(told).toEqual(['ValueError: no funds', 'ValueError: no funds', body]);
+    });
+
     it('a task that was revoked while it waited', async () => {
       const { ids, outcomes } = await callFromPython(target, [
         call('ts.echo', { options: { countdown: 3_600 } }),
@@ -385,6 +403,13 @@ describe.each([
         theirs('interop.add', { args: [2, 2] }),
         call('ts.add', { args: [3, 3] }),
         theirs('interop.add', { args: [4, 4] }),
+      ];
+      const [mine, its] = [
+        { first: call('ts.add', { args: [1, 1] }), next: call('ts.add', { args: [1] }) },
+        {
+          first: theirs('interop.add', { args: [1, 1] }),
+          next: theirs('interop.add', { args: [1] }),
+        },
       ];
       const { outcomes } = await callFromPython(target, [
         {
@@ -406,8 +431,15 @@ describe.each([
             call('ts.total'),
           ],
         },
+        // A chain that ends in a group is one part of the header, with a list of its own.
+        ...[[mine, its] as const, [its, mine] as const].map(([one, other]) => ({
+          header: [{ chain: [one.first, { group: [one.next, other.next] }] }, other.first],
+          body: call('ts.echo'),
+        })),
       ]);
-      expect((await outcomes).map(({ value }) => value)).toEqual([16, 20, 20, 23]);
+      const values = (await outcomes).map(({ value }) => value);
+      expect(values.slice(0, 4)).toEqual([16, 20, 20, 23]);
+      expect(values.slice(4)).toMatchObject([{ args: [[[3, 3], 2]] }, { args: [[[3, 3], 2]] }]);
     });
 
     it('a chord whose part failed, in either language: its error link runs and its caller gets the error', async () => {

@@ -4,6 +4,7 @@ import { LUA } from './lua.generated.ts';
 import { RedisConnection } from './redis-connection.ts';
 import { chordOf } from '../../task/chord-link.ts';
 import { itemsOf, membersOf } from '../../task/json-slices.ts';
+import { resultsInShape } from './chord-shape.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { readCeleryResult } from './redis-result-store.ts';
 import { redisTeller } from './redis-tell.ts';
@@ -139,9 +140,11 @@ async function joinChord(
   return { status: status === 2 ? 'failed' : 'open' };
 }
 
+const shapeKey = (groupId: string): string => `celery-taskset-meta-${groupId}`;
+
 /** Where Celery's workers count the parts of a chord: the parts, a correction of their number, and the number. */
 const celeryChordKeys = (groupId: string): readonly [string, string, string] => {
-  const key = `celery-taskset-meta-${groupId}`;
+  const key = shapeKey(groupId);
   return [`${key}.j`, `${key}.t`, `${key}.s`];
 };
 
@@ -152,15 +155,16 @@ async function joinCeleryChord(
   part: ChordPart,
 ): Promise<ChordAnswer> {
   const { groupId, index, size, taskId, result } = part;
-  const keys = [chord, ...celeryChordKeys(groupId)];
+  const keys = [chord, ...celeryChordKeys(groupId), shapeKey(groupId)];
   const member = `[1, ${JSON.stringify(taskId)}, "SUCCESS", ${result ?? 'null'}]`;
   const value = result === null ? '-' : part.isSigned === true ? '+' : '~';
   const args = [index, size ?? '', value, member, KEEP_MS, taskId];
   const reply = await connection.script(LUA.ledgerJoinCeleryChord, keys, args);
-  const [status, detail, signed] = reply as readonly [
+  const [status, detail, signed, shape] = reply as readonly [
     number,
     (readonly Buffer[] | Buffer)?,
     number?,
+    (Buffer | null)?,
   ];
   switch (status) {
     case 2:
@@ -168,7 +172,7 @@ async function joinCeleryChord(
     case 3:
       return {
         status: 'complete',
-        results: (detail as readonly Buffer[]).map(resultOf),
+        results: resultsInShape((detail as readonly Buffer[]).map(String), shape),
         isSigned: signed === 1,
       };
     case 4:
@@ -177,9 +181,6 @@ async function joinCeleryChord(
       return { status: 'open' };
   }
 }
-
-/** The value in `[1, id, state, value]`, verbatim. */
-const resultOf = (member: Buffer): string => itemsOf(member.toString())[3] ?? 'null';
 
 /** A part that Celery has counted as failed: `[1, id, state, exception]`. */
 function failedPart(member: string): ChordAnswer {

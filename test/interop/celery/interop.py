@@ -7,6 +7,8 @@ from celery import Celery, chain, group
 from celery.bootsteps import StartStopStep
 from kombu import Exchange, Queue
 
+from error_links import either_style
+
 app = Celery('interop', broker=os.environ['INTEROP_BROKER'], backend=os.environ['INTEROP_BACKEND'])
 app.conf.update(
     # One message at a time, so that the order of running is the order of the queue.
@@ -109,6 +111,12 @@ def replace(self, queue, *names):
 @app.task(name='interop.alarm')
 def alarm(task_id):
     store.rpush('alarms', task_id)
+
+
+@app.task(name='interop.told')
+@either_style
+def told(request, exc, traceback):
+    store.rpush(f'told:{request.id}', f'{type(exc).__name__}: {exc}')
 
 
 @app.task(name='interop.total')
