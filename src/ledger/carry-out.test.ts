@@ -19,7 +19,7 @@ describe('a chord whose part has no result', () => {
     ...named,
     queue: 'celery',
     priority: 0,
-    options: toBytes('{"groupId":"g"}'),
+    options: toBytes('{"groupId":"g","replyTo":"callers"}'),
     digest: digestOf(named),
     etaMs: null,
     expiresMs: null,
@@ -49,7 +49,11 @@ describe('a chord whose part has no result', () => {
   ])('fails the waiters for its body and for later steps with %s', async (_, answer, told) => {
     const [stored, replies]: [unknown[], Reply[]] = [[], []];
     const ledger = {
-      joinChord: async () => answer,
+      joinChord: async () => {
+        // A caller who finds this raises the error of the part itself.
+        expect(replies.map(({ correlationId }) => correlationId)).toEqual(['parent']);
+        return answer;
+      },
       bury: async () => [],
       recordNeverSent: async (...args: unknown[]) => void stored.push(args),
     };
@@ -73,7 +77,7 @@ describe('a chord whose part has no result', () => {
     expect(done).toEqual([entry]);
     expect(stored).toEqual([[['body', 'last'], told, told.error.message.split(' ')[1]]]);
     const shown = replies.map(({ replyTo, correlationId }) => `${replyTo} ${correlationId}`);
-    expect(shown).toEqual(['callers body', 'callers last']);
-    expect(replies[1]?.body).toContain(JSON.stringify(told.error.message));
+    expect(shown).toEqual(['callers parent', 'callers body', 'callers last']);
+    expect(replies[2]?.body).toContain(JSON.stringify(told.error.message));
   });
 });

@@ -180,7 +180,26 @@ async function outgoingOf(entry: AfterEntry, deps: CarryOutDeps): Promise<readon
   const ended = await withError(entry.ended, deps);
   await tellRest(ended, deps);
   const following = whatFollows(ended, deps.follow);
-  return (await Promise.all(following.map(next => outgoingOf(next, deps)))).flat();
+  const told = await answerFirst(following, deps);
+  const left = following.filter(next => !told.has(next));
+  return (await Promise.all(left.map(next => outgoingOf(next, deps)))).flat();
+}
+
+/**
+ * Callers of a chord raise the error of a part, if they find it, and else that of the body: so the answers of a part that failed are
+ * sent before the chord fails, as Celery does it. Returns what need not be sent again.
+ */
+async function answerFirst(
+  following: readonly AfterEntry[],
+  deps: CarryOutDeps,
+): Promise<ReadonlySet<AfterEntry>> {
+  const answers = following.filter(next => 'reply' in next);
+  if (answers.length === 0 || !following.some(next => 'part' in next)) return new Set();
+  const outcomes = await sendAll(
+    answers.map(({ reply }) => reply),
+    deps,
+  );
+  return new Set(answers.filter(({ reply }) => outcomes.get(reply)?.status === 'confirmed'));
 }
 
 /** An entry of the store does not have the error. Most are carried out by the worker that knows it. */

@@ -113,8 +113,8 @@ describe('chords that Python sends, counted in its own Redis', () => {
       { header: [mine(1, 1), failing], body: total },
       { chain: [failing, its(1)] },
     ]);
-    const told = (await outcomes).map(({ state, value }) => value ?? state);
-    expect(told).toEqual([2, 6, 7, 'FAILURE', 'FAILURE', 'FAILURE']);
+    const told = (await outcomes).map(({ value, type }) => value ?? type);
+    expect(told).toEqual([2, 6, 7, 'RangeError', 'RangeError', 'RangeError']);
   });
 
   it('do not run without it, and complete when their dead letters are retried with it', async () => {
