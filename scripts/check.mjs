@@ -19,6 +19,7 @@ const CHECKS = {
   build,
   types: () => tool('typescript', 'tsc', ['--noEmit', '--pretty', 'false']),
   'types of scripts': () => tool('typescript', 'tsc', ['-p', 'scripts', '--pretty', 'false']),
+  'API reference': () => node(['scripts/write-api.mjs', '--check']),
   lint: () => tool('oxlint', 'oxlint', ['--type-aware', '--report-unused-disable-directives']),
   format: () =>
     tool('oxfmt', 'oxfmt', ['--check', '--no-error-on-unmatched-pattern', ...FORMATTED]),

@@ -11,6 +11,7 @@ const HERE = import.meta.dirname;
  * @property {string} folder of its program; empty for the npm of this machine
  * @property {(command: string) => string} translate a command of the README, which says it for npm
  * @property {Readonly<Record<string, string>>} files what makes an empty folder a project for it
+ * @property {Readonly<Record<string, string>>} [filesBeforeNode22] of a CommonJS project there
  *
  * @typedef {object} Kind
  * @property {'esm' | 'cjs'} name
@@ -68,6 +69,8 @@ export const MANAGERS = [
       [/^npx /, `node ${YARN4} run `],
     ]),
     files: { 'package.json': '{}\n', 'yarn.lock': '' },
+    // The loader of Node 20 does not ask Plug'n'Play what `require` of an ES module leads to.
+    filesBeforeNode22: { '.yarnrc.yml': 'nodeLinker: node-modules\n' },
   },
 ];
 

@@ -114,7 +114,9 @@ class Session {
       YARN_GLOBAL_FOLDER: join(shared, 'global'),
       YARN_ENABLE_TELEMETRY: '0',
     };
-    for (const [name, text] of Object.entries(manager.files)) this.write(name, text);
+    const isOld = node === 'node20' && cell.kind.name === 'cjs';
+    const files = { ...manager.files, ...(isOld ? manager.filesBeforeNode22 : {}) };
+    for (const [name, text] of Object.entries(files)) this.write(name, text);
   }
 
   /**

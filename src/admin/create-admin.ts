@@ -98,6 +98,7 @@ export interface Admin {
   };
 }
 
+/** Which tasks a list has, and how many. */
 export interface TaskListOptions extends TaskFilter {
   readonly limit?: number;
   readonly cursor?: string;

@@ -22,6 +22,7 @@ export interface RetryAllOptions {
   readonly limit?: number;
 }
 
+/** What became of the dead letters that were to run again. */
 export interface RetrySummary {
   readonly retried: number;
   /** Left as they are: their deadline has passed, another operator was faster, or only the first of their bytes were kept. */
@@ -44,6 +45,7 @@ export interface PurgeOptions {
   readonly dryRun?: boolean;
 }
 
+/** How many dead letters were deleted. */
 export interface PurgeSummary {
   /** How many letters were deleted, or would be. */
   readonly count: number;

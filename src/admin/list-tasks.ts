@@ -12,6 +12,7 @@ import { readLetterCursor, readRowCursor } from './admin-options.ts';
 import type { ReadModel } from './read-model.ts';
 import type { ReadFilter, TaskListState } from './task-filter.ts';
 
+/** One page of a list of tasks. */
 export interface TaskPage {
   readonly items: readonly TaskLine[];
   /** Where the next page begins; null: this was the last. */

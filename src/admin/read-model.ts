@@ -20,6 +20,7 @@ export interface ReadModel {
   recent(limit: number): Promise<readonly TaskDetails[]>;
 }
 
+/** How many tasks wait, run, are done and are dead, and how old the oldest is. */
 export interface Stats {
   /** Due now: rows of the outbox, and tasks of a ledger in the same database. */
   readonly queueDepth: number;

@@ -23,6 +23,7 @@ export interface TaskFilter {
 
 /** `pending`: in the outbox. `waiting`: in the ledger. */
 const LIST_STATES = ['running', 'waiting', 'pending', 'dead', 'done', 'cancelled'] as const;
+/** The states that a list of tasks can be asked for. */
 export type TaskListState = (typeof LIST_STATES)[number];
 
 export type FilterTerm = keyof TaskFilter;

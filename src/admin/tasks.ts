@@ -57,6 +57,7 @@ export interface InflightTask extends TaskLine {
   readonly forMs: number | null;
 }
 
+/** One page of the tasks that run now. */
 export interface InflightPage {
   readonly items: readonly InflightTask[];
   readonly next: string | null;

@@ -38,8 +38,10 @@ export const WHY_ANSWERS = {
   expired: 'Its time was over before it began.',
 } as const;
 
+/** The answers that `why` can give. */
 export type WhyCode = keyof typeof WHY_ANSWERS;
 
+/** Why a task is not running, and what to do about it. */
 export interface WhyAnswer {
   readonly id: string;
   readonly code: WhyCode;

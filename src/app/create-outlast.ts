@@ -52,6 +52,8 @@ import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
 /**
  * Creates the instance that an application works with. Nothing is connected before it is needed.
  *
+ * @throws ERR_UNKNOWN_OPTION, ERR_OPTION_RANGE, ERR_OPTION_UNIT, ERR_OPTIONS_CONFLICT, ERR_CONFIG_TIER
+ *
  * @example
  * export const outlast = createOutlast({ ...config, adapter: fromPg(pool) });
  */

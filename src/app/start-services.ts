@@ -21,6 +21,7 @@ import { type Service, startService, systemRandom } from '../runtime/runtime.ts'
 import type { Handler } from '../worker/handler.ts';
 import { CONTEXT, type Outlast } from './outlast.ts';
 
+/** What every `start…` takes. */
 export interface StartOptions {
   /** Stops the service when it aborts. */
   readonly signal?: AbortSignal;
@@ -28,7 +29,15 @@ export interface StartOptions {
 
 export type AnyOutlast = Pick<Outlast<never>, typeof CONTEXT>;
 
-/** Runs a relay in this process. */
+/**
+ * Runs a relay in this process.
+ *
+ * @throws ERR_SCHEMA_MISSING, ERR_SCHEMA_NEWER, ERR_CONFIG_TIER, ERR_DRIVER_MISSING, ERR_STORE_UNAVAILABLE
+ *
+ * @example
+ * const relay = await startRelay(outlast, { signal: shutdownSignal(), batchSize: 500 });
+ * await relay.finished;
+ */
 export async function startRelay(
   outlast: AnyOutlast,
   options: StartOptions & RelayOptions = {},
@@ -38,7 +47,15 @@ export async function startRelay(
   return await startOn(context, signal, running => makeRelay(context).run(running));
 }
 
-/** Runs a resurrector in this process. */
+/**
+ * Runs a resurrector in this process.
+ *
+ * @throws ERR_SCHEMA_MISSING, ERR_SCHEMA_NEWER, ERR_DRIVER_MISSING, ERR_STORE_UNAVAILABLE
+ *
+ * @example
+ * const recovery = await startResurrector(outlast, { signal: shutdownSignal() });
+ * await recovery.finished;
+ */
 export async function startResurrector(
   outlast: AnyOutlast,
   options: StartOptions & ResurrectorOptions = {},
@@ -51,7 +68,15 @@ export async function startResurrector(
 type OwnWorkerOptions = StartOptions &
   Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] };
 
-/** Runs a worker in this process: there is no supervisor, so its death is noticed when its lease is over. */
+/**
+ * Runs a worker in this process: there is no supervisor, so its death is noticed when its lease is over.
+ *
+ * @throws ERR_NO_HANDLERS, ERR_TASK_DUPLICATE, ERR_VERSION_UNREACHABLE, ERR_SCHEMA_MISSING, ERR_SCHEMA_NEWER, ERR_STORE_UNAVAILABLE
+ *
+ * @example
+ * const worker = await startWorker(outlast, { tasks: [chargeHandler], concurrency: 20 });
+ * await worker.stop(); // drains
+ */
 export async function startWorker(
   outlast: AnyOutlast,
   options: OwnWorkerOptions,

@@ -50,6 +50,8 @@ export type { OutlastConfig };
 /**
  * Gives a config file its types; returns the object unchanged.
  *
+ * @throws ERR_UNKNOWN_OPTION
+ *
  * @example
  * export default defineConfig({ tasks: ['./src/handlers/*'], worker: { concurrency: 20 } });
  */

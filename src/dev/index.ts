@@ -6,6 +6,7 @@ import { startDevOn, type DevService } from './start-dev.ts';
 
 export type { DevService } from './start-dev.ts';
 
+/** Options of `startDev`. */
 export interface DevOptions {
   /** The config file. @default found upward from the working directory */
   readonly config?: string;

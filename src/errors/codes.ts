@@ -96,6 +96,7 @@ export interface ErrorFields {
   readonly ERR_INVARIANT: Record<never, never>;
 }
 
+/** Every code that an error of Outlast may have. */
 export type ErrorCode = keyof ErrorFields;
 
 /** One issue of a schema, with the path to the value it is about. */

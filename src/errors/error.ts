@@ -12,7 +12,12 @@ export interface ErrorDetails<C extends ErrorCode> {
   readonly cause?: unknown;
 }
 
-/** The base of all errors. Read `code`; `message` and `hint` are for people. */
+/**
+ * The base of all errors. Read `code`; `message` and `hint` are for people.
+ *
+ * @example
+ * if (isOutlastError(error)) console.log(error.code, error.hint);
+ */
 export class OutlastError<C extends ErrorCode = ErrorCode> extends Error {
   readonly code: C;
   readonly hint: string;
@@ -30,21 +35,61 @@ export class OutlastError<C extends ErrorCode = ErrorCode> extends Error {
   }
 }
 
-/** The configuration is wrong: fix it, never retry. */
+/**
+ * The configuration is wrong: fix it, never retry.
+ *
+ * @example
+ * if (isOutlastError(error, 'ERR_UNKNOWN_OPTION')) console.log(error.option, error.nearest);
+ */
 export class ConfigError extends OutlastError {}
-/** The call is wrong: fix it, never retry. Thrown before the caller's transaction is touched. */
+/**
+ * The call is wrong: fix it, never retry. Thrown before the caller's transaction is touched.
+ *
+ * @example
+ * if (isOutlastError(error, 'ERR_PAYLOAD_TOO_LARGE')) console.log(error.bytes);
+ */
 export class UsageError extends OutlastError {}
-/** A limit is reached: wait `retryAfterMs`, then ask again. */
+/**
+ * A limit is reached: wait `retryAfterMs`, then ask again.
+ *
+ * @example
+ * if (isOutlastError(error, 'ERR_ADMISSION_REJECTED')) console.log(error.key, error.retryAfterMs);
+ */
 export class AdmissionRejectedError extends OutlastError {}
-/** What `result()` found instead of a result. */
+/**
+ * What `result()` found instead of a result.
+ *
+ * @example
+ * if (isOutlastError(error, 'ERR_RESULT_TIMEOUT')) console.log(error.state);
+ */
 export class OutcomeError extends OutlastError {}
-/** A store or broker cannot be reached: try again with backoff. */
+/**
+ * A store or broker cannot be reached: try again with backoff.
+ *
+ * @example
+ * if (isOutlastError(error) && error.name === 'UnavailableError') console.log('later', error.code);
+ */
 export class UnavailableError extends OutlastError {}
-/** Another run or process owns it now: stop, write nothing. */
+/**
+ * Another run or process owns it now: stop, write nothing.
+ *
+ * @example
+ * if (isOutlastError(error) && error.name === 'OwnershipError') console.log('another run has it');
+ */
 export class OwnershipError extends OutlastError {}
-/** This task can never run as it is: it becomes a dead letter. */
+/**
+ * This task can never run as it is: it becomes a dead letter.
+ *
+ * @example
+ * if (isOutlastError(error) && error.name === 'RejectedTaskError') console.log(error.code, error.hint);
+ */
 export class RejectedTaskError extends OutlastError {}
-/** A bug in Outlast. */
+/**
+ * A bug in Outlast.
+ *
+ * @example
+ * if (isOutlastError(error) && error.name === 'InvariantError') console.log('please report', error.message);
+ */
 export class InvariantError extends OutlastError {}
 
 type ErrorClass = new <C extends ErrorCode>(code: C, details: ErrorDetails<C>) => OutlastError<C>;

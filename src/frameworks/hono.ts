@@ -7,6 +7,7 @@ export interface ContextLike {
   res: Response;
 }
 
+/** A middleware of Hono, by its shape. */
 export type Middleware = (context: ContextLike, next: () => Promise<void>) => Promise<void>;
 
 /**

@@ -33,6 +33,7 @@ export interface ControlOrders {
   readonly isDraining: boolean;
 }
 
+/** A worker process and the queues it takes from. */
 export interface Consumer {
   readonly worker: string;
   readonly process: string;

@@ -23,6 +23,7 @@ export interface Failing {
   readonly failures: number;
 }
 
+/** A dead letter as a list shows it. */
 export interface DeadLetterSummary {
   readonly id: string;
   readonly name: string;
@@ -39,11 +40,13 @@ export interface DeadLetterSummary {
   readonly orderingKey: string | null;
 }
 
+/** One page of dead letters. */
 export interface DeadLetterPage {
   readonly items: readonly DeadLetterSummary[];
   readonly next: string | null;
 }
 
+/** A dead letter with its payload and its history. */
 export interface DeadLetterDetails extends DeadLetterSummary {
   /** After this instant it cannot be retried any more. */
   readonly expiresAt: string | null;
@@ -55,6 +58,7 @@ export interface DeadLetterDetails extends DeadLetterSummary {
   readonly history: readonly HistoryEntry[];
 }
 
+/** One attempt: when, where, and how it ended. */
 export interface HistoryEntry {
   readonly at: string;
   readonly step: string;
@@ -63,6 +67,7 @@ export interface HistoryEntry {
   readonly error?: { readonly type: string; readonly message: string; readonly traceback: string };
 }
 
+/** What the ledger knows about a task. */
 export interface TaskDetails {
   readonly id: string;
   readonly name: string;

@@ -54,6 +54,7 @@ export interface OutboxSample {
 export const queueDepthOf = ({ due, claimed }: Pick<OutboxSample, 'due' | 'claimed'>): number =>
   due + claimed;
 
+/** A row of the outbox, as an operator sees it. */
 export interface OutboxEntry {
   readonly row: string;
   readonly id: string;
@@ -91,6 +92,7 @@ export interface RowView extends OutboxEntry {
   readonly nowMs: number;
 }
 
+/** One page of the outbox. */
 export interface OutboxPage {
   readonly items: readonly OutboxEntry[];
   readonly next: string | null;

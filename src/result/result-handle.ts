@@ -7,6 +7,7 @@ import { chordLetterId } from '../task/chord-link.ts';
 import { decodePython, toText } from '../task/json.ts';
 import type { LifeState, ResultRecord, ResultStore } from './result-store.ts';
 
+/** Options of `result()`. */
 export interface ResultOptions {
   /** How long to wait. @default '30s' */
   readonly timeout?: Duration;

@@ -153,6 +153,7 @@ export const FAULT_POINTS = [
   'move.emptied-not-forgotten',
 ] as const;
 
+/** The gaps between two effects at which the kit can stop a process. */
 export type FaultPointName = (typeof FAULT_POINTS)[number];
 
 /** Reaches a fault point. May suspend the caller for ever: that is what a killed process looks like. */

@@ -115,14 +115,18 @@ export type Call<Result = unknown> =
   | GroupCall<Result>
   | ChordCall<Result>;
 
+/** What a sender gives: the input of the schema. */
 export type InputOf<T> = T extends Task<infer S> ? S['input'] : never;
+/** What the handler gets: the output of the schema of the input. */
 export type ParsedOf<T> = T extends Task<infer S> ? S['parsed'] : never;
+/** What the handler returns: the input of the schema of the result. */
 export type ReturnedOf<T> =
   T extends Task<infer S>
     ? S['returned']
     : T extends { readonly '~returned'?: infer R }
       ? R
       : never;
+/** What `result()` gives: the output of the schema of the result. */
 export type ResultOf<T> =
   T extends Task<infer S> ? S['result'] : T extends { readonly '~result'?: infer R } ? R : never;
 

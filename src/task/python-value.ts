@@ -9,6 +9,9 @@ export type PythonValue =
 /**
  * Values of Python's types for the arguments and results of tasks. Python with an older kombu gets objects instead: send
  * texts there.
+ *
+ * @example
+ * await outlast.push(resize, { args: ['a.png', 800], kwargs: { taken: python.date('2026-03-01') } });
  */
 export const python: {
   readonly datetime: (value: Date | string) => PythonValue;

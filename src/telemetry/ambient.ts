@@ -35,7 +35,7 @@ export const ambientTask = (): object | null => storage.getStore()?.task ?? null
  * `context` in the configuration.
  *
  * @example
- * app.use((req, res, next) => withContext({ requestId: req.id }, next));
+ * app.use((req, _res, next) => withContext({ requestId: req.id }, next));
  */
 export function withContext<T>(values: Readonly<Record<string, unknown>>, fn: () => T): T {
   const around = storage.getStore();

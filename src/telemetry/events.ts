@@ -124,6 +124,7 @@ export interface EventMap {
   'worker:lease-lost': { readonly worker: string };
 }
 
+/** The names of all events. */
 export type EventName = keyof EventMap;
 export interface EventSink {
   <N extends EventName>(name: N, event: EventMap[N]): void;
@@ -133,7 +134,9 @@ export interface EventSink {
    */
   readonly isHeard?: (name: EventName) => boolean;
 }
+/** A function that is called with each event of one name. */
 export type EventListener<N extends EventName> = (event: EventMap[N]) => void;
+/** Listeners by the name of their event, as `on` in the configuration has them. */
 export type EventListeners = { readonly [N in EventName]?: EventListener<N> };
 
 export const noEvents: EventSink = () => undefined;

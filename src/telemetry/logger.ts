@@ -24,6 +24,7 @@ export const silentLogger: Logger = {
 
 /** From the most talkative to none at all. */
 export const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const;
+/** From the most to the least: what is written at this level and above. */
 export type LogLevel = (typeof LEVELS)[number];
 
 /** The level of a line. */

@@ -14,6 +14,7 @@ import { type KitClock, KitTime } from './kit-time.ts';
 import { kitPorts } from './kit-transactions.ts';
 import { type PerformOptions, type PerformOutcome, perform } from './perform.ts';
 
+/** Options of `createTestKit`. */
 export interface TestKitOptions<Tx> {
   /** The handlers that a drain runs. */
   readonly tasks?: readonly Handler[];

@@ -6,7 +6,12 @@ interface OutlastMatchers {
   toHaveSentTask(kit: TestKit, task: Task, expected?: SentExpectation): Match;
 }
 
-/** For `expect.extend`; a runner with a global `expect` has them by the import alone. */
+/**
+ * For `expect.extend`; a runner with a global `expect` has them by the import alone.
+ *
+ * @example
+ * expect.extend(outlastMatchers);
+ */
 export const outlastMatchers: OutlastMatchers = { toHaveSentTask: matchSent };
 
 const { expect } = globalThis as {

@@ -10,6 +10,7 @@ export type PartOf<T> = T extends readonly unknown[]
     ? { readonly [K in keyof T]?: PartOf<T[K]> }
     : T;
 
+/** What must have been sent. */
 export interface SentExpectation<Input = unknown> {
   /** A part of the input. @default any input */
   readonly input?: PartOf<Input>;

@@ -7,6 +7,7 @@ import { decodeJson, encodeJson, toBytes, toText } from '../task/json.ts';
 import type { Handler } from '../worker/handler.ts';
 import type { KitDriver } from './kit-driver.ts';
 
+/** What the run of a handler is told about itself. */
 export interface PerformOptions {
   /** Failed runs + 1, as in `ctx.attempt`. @default 1 */
   readonly attempt?: number;

@@ -20,6 +20,7 @@ export interface DrizzleSqlLike {
   join(parts: never[]): unknown;
 }
 
+/** Options of `fromDrizzle`. */
 export interface FromDrizzleOptions extends AnswerOptions {
   /** What the database of `db` speaks. */
   readonly dialect: LibraryDialect;

@@ -13,6 +13,7 @@ export interface KnexLike<Tx> {
   transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
+/** Options of `fromKnex`. */
 export interface FromKnexOptions extends AnswerOptions {
   /** What the database of Knex speaks. */
   readonly dialect: LibraryDialect;

@@ -18,6 +18,7 @@ export interface KyselyLike<Tx> {
   transaction(): { execute<T>(fn: (tx: Tx) => Promise<T>): Promise<T> };
 }
 
+/** Options of `fromKysely`. */
 export interface FromKyselyOptions extends AnswerOptions {
   /** What Kysely's own dialect speaks. */
   readonly dialect: LibraryDialect;

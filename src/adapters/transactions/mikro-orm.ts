@@ -23,6 +23,7 @@ export interface MikroOrmLike<Tx> {
   readonly em: Tx;
 }
 
+/** Options of `fromMikroOrm`. */
 export interface FromMikroOrmOptions extends AnswerOptions {
   /** What the driver of the ORM speaks. */
   readonly dialect: LibraryDialect;

@@ -17,6 +17,7 @@ export interface PgClientLike {
   off?(event: 'error', listener: (error: Error) => void): unknown;
 }
 
+/** The part of a pool of `pg` that is needed. */
 export interface PgPoolLike {
   connect(): Promise<PgClientLike>;
 }
@@ -32,6 +33,7 @@ export type PgClientOf<P> = P extends {
 
 const STATUS: Readonly<Record<string, TransactionStatus>> = { T: 'open', I: 'none', E: 'aborted' };
 
+/** Options of `fromPg`. */
 export interface FromPgOptions extends AnswerOptions {
   /**
    * Lets the server keep the plan of a send, on connections that reach it without a pooler. Switch it off if

@@ -14,6 +14,7 @@ export interface PrismaLike<Tx> {
   $transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
 }
 
+/** Options of `fromPrisma`. */
 export interface FromPrismaOptions extends AnswerOptions {
   /** What the database of the client speaks. */
   readonly dialect: LibraryDialect;

@@ -7,6 +7,7 @@ export interface TypeOrmManagerLike {
   readonly queryRunner?: TypeOrmRunnerLike | undefined;
 }
 
+/** The part of a query runner that is needed. */
 export interface TypeOrmRunnerLike {
   readonly isTransactionActive: boolean;
   readonly isReleased: boolean;

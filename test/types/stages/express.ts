@@ -1,0 +1,3 @@
+import type { ErrorMiddleware } from 'outlast/express';
+
+export declare const app: { use(middleware: ErrorMiddleware): void };

@@ -1,0 +1,3 @@
+import type { Knex } from 'knex';
+
+export declare const knex: Knex;

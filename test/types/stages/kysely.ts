@@ -1,0 +1,3 @@
+import type { Kysely } from 'kysely';
+
+export declare const db: Kysely<{ orders: { id: string } }>;

@@ -1,0 +1,3 @@
+import type { Pool } from 'mariadb';
+
+export declare const pool: Pool;

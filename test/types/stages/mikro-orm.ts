@@ -1,0 +1,3 @@
+import type { MikroORM } from '@mikro-orm/postgresql';
+
+export declare const orm: MikroORM;

@@ -1,0 +1,3 @@
+import type { Pool } from 'mysql2/promise';
+
+export declare const pool: Pool;

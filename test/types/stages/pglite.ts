@@ -1,0 +1,3 @@
+import type { PGlite } from '@electric-sql/pglite';
+
+export declare const db: PGlite;

@@ -1,0 +1,3 @@
+import type { Sql } from 'postgres';
+
+export declare const sql: Sql;

@@ -1,0 +1,3 @@
+import type { PrismaClient } from '../../support/prisma/postgres/generated/client.ts';
+
+export declare const prisma: PrismaClient;

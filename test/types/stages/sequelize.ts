@@ -1,0 +1,3 @@
+import type { Sequelize } from 'sequelize';
+
+export declare const sequelize: Sequelize;

@@ -1,0 +1,1 @@
+export declare const expect: { extend(matchers: object): void };

@@ -1,0 +1,3 @@
+import type { DataSource } from 'typeorm';
+
+export declare const source: DataSource;
