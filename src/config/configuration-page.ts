@@ -28,16 +28,19 @@ as the file.
   begins with \`OUTLAST_RELAY_\`, \`OUTLAST_WORKER_\` or \`OUTLAST_RESURRECTOR_\`; other \`OUTLAST_\` names are left alone.
 
 The config file is the one given by \`--config\`, else the first of \`outlast.config.ts\`, \`.mts\`, \`.js\`, \`.mjs\`,
-\`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward: to the root of the repository
+\`.cjs\`, \`.json\` or a \`package.json\` with an \`outlast\` key, from the working directory upward: to the root of the repository
 (\`.git\`) or of the workspace (\`pnpm-workspace.yaml\`, \`workspaces\` in \`package.json\`), else to the nearest
 \`package.json\`, else no further than the working directory. It is code, so one that was found in this way must belong to you,
 to root or to the owner of the working directory, and not every user may write to it or replace it; else it is
 \`ERR_CONFIG_LOAD\`. One that you name is loaded as it is ([why](../decisions/0031-trusted-config-files.md)). Windows has no such
 owners. A relative database folder starts at the config file; in a variable it starts at the working directory.
 
-The config file and the modules of \`tasks\` are loaded by one loader: Node itself, or, where Node does not take
-TypeScript (before 22.18), the project's own \`jiti\`. \`--loader jiti\` is for code that needs more than stripped types
-(\`enum\`, \`./db.js\` for \`db.ts\`, \`await using\` on Node 22), \`--loader native\` refuses jiti. A pattern in \`tasks\` without an
+The config file and the modules of \`tasks\` are loaded by one loader, so that a module of yours, and its pool, is there once. It is
+Node itself. Where Node alone does not take them, it is the project's own \`jiti\` (\`npm i -D jiti\`): TypeScript before Node 22.18, and
+later \`enum\`, \`./db.js\` for \`db.ts\`, types imported as values, \`await using\` on Node 22. It is chosen before anything of yours
+runs, by what the config file and the modules named in it import; a pattern that the config file computes is not seen, and then
+\`--loader jiti\` says it. \`--loader native\` refuses jiti. Under \`tsx\` (\`node --import tsx\`, or in \`NODE_OPTIONS\`) tsx loads all of it,
+also in worker processes and threads ([why](../decisions/0180-the-loader-is-chosen-by-linking.md)). A pattern in \`tasks\` without an
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 

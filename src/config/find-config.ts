@@ -8,6 +8,7 @@ const CONFIG_FILES = [
   'outlast.config.mts',
   'outlast.config.js',
   'outlast.config.mjs',
+  'outlast.config.cjs',
   'outlast.config.json',
 ] as const;
 

@@ -7,12 +7,12 @@ import {
   type LoaderChoice,
   type LoaderKind,
   type ModuleLoader,
-  choiceForJson,
   loadFailure,
   loadFirst,
   loadHint,
   messageOf,
 } from './module-loader.ts';
+import { chooseLoader, chooseLoaderFor } from './choose-loader.ts';
 import { matchModules } from './match-modules.ts';
 
 export { createLoader } from './module-loader.ts';
@@ -44,17 +44,24 @@ export async function loadConfig(options: LoadConfigOptions = {}): Promise<Loade
   const cwd = resolve(options.cwd ?? process.cwd());
   const file = findConfig(cwd, options.file);
   if (file === null) {
-    const loader = choiceForJson(join(cwd, 'package.json'), options.loader);
+    const loader = { kind: options.loader ?? 'native', base: join(cwd, 'package.json') };
     return { config: {}, file, folder: cwd, loader };
   }
+  const folder = dirname(file);
   if (file.endsWith('.json')) {
     const config = asConfig(readJsonConfig(file), file);
-    return { config, file, folder: dirname(file), loader: choiceForJson(file, options.loader) };
+    const kind = options.loader ?? (await chooseLoaderFor(patternsOf(config), file));
+    return { config, file, folder, loader: { kind, base: file } };
   }
-  const { exports, loader } = await loadFirst(file, options.loader);
+  const kind = options.loader ?? (await chooseLoader(file));
+  const { exports, loader } = await loadFirst(file, kind);
   const config = asConfig(defaultOf(exports, file), file);
-  const choice = { kind: loader.kind, base: loader.base };
-  return { config, file, folder: dirname(file), loader: choice };
+  return { config, file, folder, loader: { kind: loader.kind, base: loader.base } };
+}
+
+/** What is wrong with them is said when the configuration is checked. */
+function patternsOf({ tasks }: OutlastConfig): readonly string[] {
+  return Array.isArray(tasks) ? tasks.filter(one => typeof one === 'string') : [];
 }
 
 function defaultOf(exports: Exports, file: string): unknown {
@@ -86,6 +93,15 @@ function unwrapCommonJs(exports: Exports): Exports {
   return isCompiled ? { ...inner } : exports;
 }
 
+/** `module.exports = { a: … }`: Node sees the names of an assignment only if it is written in certain ways. */
+function withMembers(exports: Exports): Exports {
+  const inner = exports['default'];
+  return !isHandler(inner) && isPlain(inner) ? { ...inner, ...exports } : exports;
+}
+
+const isPlain = (value: unknown): value is Exports =>
+  typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+
 /** A handler with the module it came from: other processes and threads load it from there. */
 export interface LoadedHandler {
   readonly handler: object;
@@ -106,7 +122,7 @@ export async function loadTaskModules(
   const found = new Map<object, LoadedHandler>();
   // One after the other: jiti returns a half-loaded module to a concurrent import.
   for (const file of matchModules(patterns, base)) {
-    const exports = unwrapCommonJs(await loadModule(file, loader));
+    const exports = withMembers(unwrapCommonJs(await loadModule(file, loader)));
     // By name: native modules list their exports that way, jiti's in source order.
     for (const exportName of Object.keys(exports).toSorted()) {
       const value = exports[exportName];

@@ -6,6 +6,9 @@ import { configLoadError } from './find-config.ts';
 const MODULE = /\.[mc]?[jt]sx?$/;
 const NEVER = /\.(test|spec)\.[^.]+$|\.d\.[mc]?ts$/;
 
+const TS = ['.ts', '.mts'];
+const JS = ['.js', '.mjs'];
+
 /**
  * The extensions of a pattern without one: those of the config's own kind. JSON has none, so all
  * count.
@@ -14,12 +17,14 @@ function extensionsOf(base: string): readonly string[] {
   switch (extname(base)) {
     case '.ts':
     case '.mts':
-      return ['.ts', '.mts'];
+      return TS;
     case '.js':
     case '.mjs':
-      return ['.js', '.mjs'];
+      return JS;
+    case '.cjs':
+      return [...JS, '.cjs'];
     default:
-      return ['.ts', '.mts', '.js', '.mjs'];
+      return [...TS, ...JS];
   }
 }
 
@@ -35,6 +40,11 @@ export function matchModules(patterns: readonly string[], base: string): readonl
     return found;
   });
   return [...new Set(files)];
+}
+
+/** The same without complaint about those that name nothing. */
+export function findModules(patterns: readonly string[], base: string): readonly string[] {
+  return [...new Set(patterns.flatMap(pattern => matchPattern(pattern, base)))];
 }
 
 function matchPattern(pattern: string, base: string): string[] {

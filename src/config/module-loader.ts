@@ -62,7 +62,7 @@ export function createLoader(choice: LoaderChoice): ModuleLoader {
  * The project's own jiti, else the one next to Outlast. Its path only: most processes never need to
  * load it.
  */
-function findJiti(base: string): string | null {
+export function findJiti(base: string): string | null {
   for (const from of [base, import.meta.url]) {
     try {
       return createRequire(from).resolve('jiti');
@@ -91,24 +91,14 @@ export interface LoadedModule {
   readonly loader: ModuleLoader;
 }
 
-/** Loads the config file and so decides which loader this process uses for all modules. */
-export async function loadFirst(file: string, kind?: LoaderKind): Promise<LoadedModule> {
-  const loader = createLoader({ kind: kind ?? 'native', base: file });
+/** Loads the config file. */
+export async function loadFirst(file: string, kind: LoaderKind): Promise<LoadedModule> {
+  const loader = createLoader({ kind, base: file });
   try {
     return { exports: await loader.load(file), loader };
   } catch (error) {
-    if (kind !== undefined || codeOf(error) !== UNKNOWN_EXTENSION)
-      throw loadError(loader, file, error);
-    return loadByJiti(file, error);
-  }
-}
-
-async function loadByJiti(file: string, nativeError: unknown): Promise<LoadedModule> {
-  if (findJiti(file) === null) throw jitiMissing(file, nativeError);
-  const loader = createLoader({ kind: 'jiti', base: file });
-  try {
-    return { exports: await loader.load(file), loader };
-  } catch (error) {
+    if (codeOf(error) === UNKNOWN_EXTENSION && findJiti(file) === null)
+      throw jitiMissing(file, error);
     throw loadError(loader, file, error);
   }
 }
@@ -123,16 +113,6 @@ function loadError(loader: ModuleLoader, file: string, error: unknown): Error {
   );
 }
 
-/**
- * A JSON config decides nothing: modules are loaded natively unless this Node needs help with
- * TypeScript.
- */
-export function choiceForJson(file: string, kind?: LoaderKind): LoaderChoice {
-  if (kind !== undefined) return { kind, base: file };
-  const strips = Boolean((process.features as { typescript?: unknown }).typescript);
-  return { kind: strips || findJiti(file) === null ? 'native' : 'jiti', base: file };
-}
-
 const MORE_THAN_STRIPPING =
   'Node only strips types: enum, await using, types imported as values and ./x.js for x.ts need more.';
 const TYPESCRIPT = /\.[mc]?tsx?$/;
@@ -141,16 +121,21 @@ const TYPESCRIPT = /\.[mc]?tsx?$/;
 export function loadHint(loader: LoaderChoice, file: string, error: unknown): string {
   // A task or handler that is defined wrongly: its own error has the best hint.
   if (isOutlastError(error)) return error.hint;
-  const isTypeScript = TYPESCRIPT.test(file);
-  if (loader.kind === 'jiti') return `Correct ${basename(file)}, or what it imports.`;
-  if (codeOf(error) === UNKNOWN_EXTENSION) {
-    return 'Run `npm i -D jiti` and add `--loader jiti`, or use Node 22.18 or later.';
-  }
-  if (isTypeScript && needsMoreThanStripping(error)) {
-    return `${MORE_THAN_STRIPPING} Run \`npm i -D jiti\` and add \`--loader jiti\`.`;
-  }
-  return `Correct ${basename(file)}, or what it imports.`;
+  const hint = `Correct ${basename(file)}, or what it imports.`;
+  if (loader.kind === 'jiti' || !isForJiti(error)) return hint;
+  const isUnknown = codeOf(error) === UNKNOWN_EXTENSION;
+  if (!isUnknown && !isTypeScript(file)) return hint;
+  const install = findJiti(loader.base) === null ? 'Run `npm i -D jiti`' : 'Add `--loader jiti`';
+  return isUnknown
+    ? `${install}, or use Node 22.18 or later.`
+    : `${MORE_THAN_STRIPPING} ${install}.`;
 }
+
+export const isTypeScript = (file: string): boolean => TYPESCRIPT.test(file);
+
+/** Whether Node does not load a module that jiti might. */
+export const isForJiti = (error: unknown): boolean =>
+  codeOf(error) === UNKNOWN_EXTENSION || needsMoreThanStripping(error);
 
 /**
  * `enum`, `await using`, a type imported as a value: for Node a syntax error; `./db.js` for

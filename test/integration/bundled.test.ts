@@ -8,11 +8,13 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { build } from 'esbuild';
 import { spawn } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import manifest from '../../package.json' with { type: 'json' };
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
@@ -48,7 +50,42 @@ afterAll(async () => {
   await database.dispose();
 });
 
+interface Said {
+  readonly code: unknown;
+  readonly stderr: string;
+}
+
+async function run(file: string, mode: string): Promise<Said> {
+  const env = { ...process.env, OUTLAST_DATABASE_URL: database.url };
+  const child = spawn(process.execPath, [file, mode], { cwd: folder, env });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  let stderr = '';
+  child.stderr.on('data', (part: Buffer) => (stderr += part.toString()));
+  const code = await new Promise(resolve => child.once('close', resolve));
+  return { code, stderr };
+}
+
 describe('a worker that was bundled', () => {
+  it('by esbuild, into one file, reports what to mark as external', async () => {
+    const { peerDependencies } = manifest as { peerDependencies: Record<string, string> };
+    await build({
+      stdin: { contents: APPLICATION.replace('./bundle/index.js', 'outlast'), resolveDir: ROOT },
+      outfile: join(folder, 'esbuild.mjs'),
+      bundle: true,
+      platform: 'node',
+      format: 'esm',
+      external: Object.keys(peerDependencies),
+      // A dependency of ours is CommonJS and requires modules of Node.
+      banner: {
+        js: `import { createRequire as requireOf } from 'node:module'; const require = requireOf(import.meta.url);`,
+      },
+    });
+    const { code, stderr } = await run('esbuild.mjs', 'inline');
+    expect(code).toBe(1);
+    expect(stderr).toContain('ERR_PARTS_MISSING');
+    expect(stderr).toContain('--external:outlast');
+  });
+
   it.each(['inline', 'thread', 'process'] as const)(
     'reports the missing files and exits: %s',
     async mode => {
@@ -59,12 +96,7 @@ describe('a worker that was bundled', () => {
       const left = files.filter(file => missing.includes(basename(file)));
       expect(left).toHaveLength(missing.length);
       for (const file of left) rmSync(join(folder, 'bundle', file));
-      const env = { ...process.env, OUTLAST_DATABASE_URL: database.url };
-      const child = spawn(process.execPath, ['main.mjs', mode], { cwd: folder, env });
-      onTestFinished(() => void child.kill('SIGKILL'));
-      let stderr = '';
-      child.stderr.on('data', (part: Buffer) => (stderr += part.toString()));
-      const code = await new Promise(resolve => child.once('close', resolve));
+      const { code, stderr } = await run('main.mjs', mode);
       expect(code).toBe(1);
       expect(stderr).toContain('ERR_PARTS_MISSING');
       expect(stderr).toContain(`${missing[0]} is missing`);

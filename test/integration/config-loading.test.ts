@@ -72,7 +72,7 @@ interface Seen {
 
 interface Project {
   readonly folder: string;
-  run(options?: object, node?: string): Promise<Seen>;
+  run(options?: object, node?: string, flags?: readonly string[]): Promise<Seen>;
 }
 
 interface Kind {
@@ -103,9 +103,9 @@ function setup(files: Readonly<Record<string, string>>, kind: Kind = {}): Projec
   }
   return {
     folder,
-    run: async (options = {}, node = process.execPath) => {
+    run: async (options = {}, node = process.execPath, flags = []) => {
       const dist = pathToFileURL(realpathSync(join(outlast, 'dist'))).href;
-      const args = [join(folder, 'run.mjs'), dist, JSON.stringify(options)];
+      const args = [...flags, join(folder, 'run.mjs'), dist, JSON.stringify(options)];
       const { stdout } = await promisify(execFile)(node, args, {
         cwd: join(folder, kind.cwd ?? '.'),
       });
@@ -136,6 +136,9 @@ const SHARED: Readonly<Record<string, string>> = {
     import { pool } from '../db.ts';
     export default { ${BRAND}, says: 'b', pool };`,
 };
+
+const SHARED_BY_JS = SHARED['src/handlers/a.ts']?.replaceAll('.ts', '.js') ?? '';
+const TSX = import.meta.resolve('tsx');
 
 /** Three constructs that Node does not strip. */
 const BEYOND_STRIPPING: Readonly<Record<string, string>> = {
@@ -191,11 +194,21 @@ describe.runIf(!strips)('a Node that does not strip types', () => {
     expect(seen.hint).toContain('--loader jiti');
   });
 
-  it('explains what to do when a native config names TypeScript handlers', async () => {
+  it('loads TypeScript handlers of a JavaScript config through jiti', async () => {
     const project = setup({
       ...SHARED,
       'outlast.config.ts': '',
       'my.config.js': `export default { tasks: ['src/handlers/b.ts'] };`,
+    });
+    const seen = await project.run({ file: 'my.config.js' });
+    expect(seen).toMatchObject({ loader: { kind: 'jiti' }, handlers: [{ says: 'b' }] });
+  });
+
+  it('explains what to do when the config file computes which TypeScript it names', async () => {
+    const project = setup({
+      ...SHARED,
+      'outlast.config.ts': '',
+      'my.config.js': `export default { tasks: [['src', 'handlers', 'b.ts'].join('/')] };`,
     });
     const seen = await project.run({ file: 'my.config.js' });
     expect(seen).toMatchObject({
@@ -226,35 +239,47 @@ describe.runIf(NODE22 !== undefined)('a Node that strips types', () => {
       `import { Never } from '../never.ts'; export const a = null as unknown as Never;`,
     ],
     ['await using', 'export async function a() { await using b = null as never; void b; }'],
-  ])('reports that %s needs --loader jiti', async (_what, text) => {
+  ])('loads everything through jiti for %s, each module once', async (_what, text) => {
     const files = {
       ...SHARED,
       'src/handlers/a.ts': text,
       'src/never.ts': 'export type Never = never;',
     };
-    const project = setup(files);
-    const file = join(project.folder, 'src/handlers/a.ts');
-    const seen = await project.run({}, NODE22);
-    expect(seen).toMatchObject({ code: 'ERR_HANDLER_NOT_LOADABLE', file });
-    expect(seen.hint).toContain('--loader jiti');
-    expect(
-      (await project.run({ loader: 'jiti' }, NODE22)).handlers.map(({ says }) => says),
-    ).toEqual(['b']);
+    // The config imports db.ts too: it must not have been evaluated before the choice.
+    expect(await setup(files).run({}, NODE22)).toMatchObject({
+      loader: { kind: 'jiti' },
+      copies: 1,
+      handlers: [{ says: 'b' }],
+    });
+    const alone = await setup(files, { jiti: false }).run({}, NODE22);
+    expect(alone.code).toBe('ERR_HANDLER_NOT_LOADABLE');
+    expect(alone.hint).toContain('Run `npm i -D jiti`');
   });
 
-  it('reports the same for the config file itself', async () => {
-    const project = setup({
-      'outlast.config.ts': 'enum E { A } export default { tasks: [], strict: E.A === 0 };',
-    });
-    const seen = await project.run({}, NODE22);
-    expect(seen.code).toBe('ERR_CONFIG_LOAD');
-    expect(seen.hint).toContain('--loader jiti');
+  it('does the same for the config file itself, and for a JSON config', async () => {
+    const { 'outlast.config.ts': _, ...files } = BEYOND_STRIPPING;
+    const [inCode, inJson] = await Promise.all(
+      [
+        setup({ 'outlast.config.ts': 'enum E { A } export default { strict: E.A === 0 };' }),
+        setup({ ...files, 'outlast.config.json': '{"tasks": ["./src/handlers/*"]}' }),
+      ].map(project => project.run({}, NODE22)),
+    );
+    expect(inCode).toMatchObject({ config: { strict: true }, loader: { kind: 'jiti' } });
+    expect(inJson).toMatchObject({ copies: 1, handlers: [{ says: 'red' }] });
   });
 
   it('does not blame the loader for text that is not valid TypeScript', async () => {
     const seen = await setup({ 'outlast.config.ts': 'export default {{' }).run({}, NODE22);
     expect(seen.code).toBe('ERR_CONFIG_LOAD');
     expect(seen.hint).not.toContain('jiti');
+  });
+});
+
+describe('tsx', () => {
+  it('loads everything, once, although Node alone could not and jiti is there', async () => {
+    const project = setup({ ...SHARED, 'src/handlers/a.ts': SHARED_BY_JS });
+    const seen = await project.run({}, process.execPath, ['--import', TSX]);
+    expectOneCopy(seen, 'native');
   });
 });
 
@@ -301,6 +326,17 @@ describe('a config', () => {
       'outlast.config.js': `throw new Error('no database for you');`,
     }).run();
     expect(seen).toMatchObject({ code: 'ERR_CONFIG_LOAD', cause: 'no database for you' });
+  });
+
+  it('may be CommonJS by its name, and so may handlers', async () => {
+    const project = setup({
+      'outlast.config.cjs': `module.exports = { tasks: ['./h/*'] };`,
+      'h/a.cjs': `const make = says => ({ ${BRAND}, says }); module.exports = { a: make('a'), b: make('b') };`,
+    });
+    expect((await project.run()).handlers).toMatchObject([
+      { says: 'a', exportName: 'a' },
+      { says: 'b', exportName: 'b' },
+    ]);
   });
 
   it('may have been compiled to CommonJS, and so may handlers', async () => {

@@ -1,5 +1,6 @@
 import { join } from 'node:path';
 import { resolveConfig, type ResolvedConfig } from '../../config/config.ts';
+import { chooseLoaderFor } from '../../config/choose-loader.ts';
 import { loadConfig } from '../../config/load-config.ts';
 import type { ResolvedWorkerOptions } from '../../config/worker-options.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
@@ -61,5 +62,7 @@ export async function openIsolates(parts: IsolatesParts): Promise<IsolatePool | 
 export async function findHandlerSource(config: ResolvedConfig): Promise<HandlerSource> {
   const { config: file, file: path, folder, loader } = await loadConfig();
   const tasks = config.tasks.length > 0 ? config.tasks : resolveConfig(file, process.env).tasks;
-  return { patterns: tasks, base: path ?? join(folder, 'package.json'), loader, modules: [] };
+  const base = path ?? join(folder, 'package.json');
+  const kind = path === null ? await chooseLoaderFor(tasks, base) : loader.kind;
+  return { patterns: tasks, base, loader: { kind, base }, modules: [] };
 }
