@@ -70,7 +70,9 @@ function spawnChild(
   env: Readonly<Record<string, string>>,
   onMessage: (message: FromChild) => void,
 ): Child {
-  const entry = fileURLToPath(ownPart(() => new URL('./worker-child.js', import.meta.url)));
+  const entry = fileURLToPath(
+    ownPart('worker-child.js', () => new URL('./worker-child.js', import.meta.url)),
+  );
   const child = fork(entry, [], {
     env: { ...process.env, ...env, [SPEC_ENV]: JSON.stringify(spec) },
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],

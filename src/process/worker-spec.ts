@@ -5,6 +5,7 @@ import type { Snapshot } from '../metrics/registry.ts';
 import type { Health } from './health/health-server.ts';
 import type { LogLevel } from '../telemetry/logger.ts';
 import { existsSync, readFileSync } from 'node:fs';
+import { basename, dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { outlastError } from '../errors/error.ts';
 import { ISOLATE_ENV } from './isolate/isolate-spec.ts';
@@ -49,15 +50,16 @@ export type FromChild =
 
 /**
  * A file of this package that threads and processes are started from. A bundler takes the code that names it and leaves the file
- * behind: without this check a worker would start a thread that cannot load, again and again, without reporting why.
+ * behind, or, as webpack, copies it under another name without what it imports: without this check a worker would start a thread
+ * that cannot load, again and again, without reporting why.
  */
-export function ownPart(locate: () => URL): URL {
+export function ownPart(name: string, locate: () => URL): URL {
   const url = located(locate);
-  if (url !== null && existsSync(url)) return url;
-  const file = url === null ? 'a part of Outlast' : fileURLToPath(url);
+  if (url !== null && basename(url.pathname) === name && existsSync(url)) return url;
+  const file = url === null ? name : join(dirname(fileURLToPath(url)), name);
   throw outlastError('ERR_PARTS_MISSING', {
     message: `${file} is missing: Outlast starts threads and processes from files of its package`,
-    hint: 'Do not bundle it: mark `outlast` as external (esbuild: --external:outlast --external:outlast/*) and install it beside the bundle.',
+    hint: 'Do not bundle it: mark `outlast` as external (esbuild: --external:outlast --external:outlast/*; rollup: external: [/^outlast/]; webpack: externals: [/^outlast/]) and install it beside the bundle.',
     fields: { file },
   });
 }

@@ -2,8 +2,10 @@ import {
   cpSync,
   mkdirSync,
   mkdtempSync,
+  readFileSync,
   readdirSync,
   realpathSync,
+  renameSync,
   rmSync,
   symlinkSync,
   writeFileSync,
@@ -84,6 +86,20 @@ describe('a worker that was bundled', () => {
     expect(code).toBe(1);
     expect(stderr).toContain('ERR_PARTS_MISSING');
     expect(stderr).toContain('--external:outlast');
+  });
+
+  it('by webpack, which copies one file under another name, reports the same', async () => {
+    cpSync(join(ROOT, 'dist'), join(folder, 'bundle'), { recursive: true });
+    const heartbeat = join(folder, 'bundle/process/heartbeat');
+    renameSync(join(heartbeat, 'heartbeat-thread.js'), join(folder, '5253a5ed.js'));
+    const client = join(heartbeat, 'heartbeat-client.js');
+    const asset = `new URL('../../../5253a5ed.js'`;
+    const code = readFileSync(client, 'utf8');
+    writeFileSync(client, code.replace(`new URL('./heartbeat-thread.js'`, asset));
+    const ended = await run('main.mjs', 'inline');
+    expect(ended.code).toBe(1);
+    expect(ended.stderr).toContain('heartbeat-thread.js is missing');
+    expect(ended.stderr).toContain('webpack: externals');
   });
 
   it.each(['inline', 'thread', 'process'] as const)(

@@ -21,7 +21,7 @@ const TICK_MS = 250;
 
 /** The entry file of the thread; throws when a bundler left it behind. */
 export const heartbeatEntry = (): URL =>
-  ownPart(() => new URL('./heartbeat-thread.js', import.meta.url));
+  ownPart('heartbeat-thread.js', () => new URL('./heartbeat-thread.js', import.meta.url));
 
 /** A heartbeat in a separate thread, with its own connection. */
 export class HeartbeatClient implements Heartbeat {

@@ -151,7 +151,7 @@ class OpenIsolate implements Isolate {
 }
 
 function startThread(spec: IsolateSpec, env: NodeJS.ProcessEnv): Channel {
-  const url = ownPart(() => new URL('./isolate-thread.js', import.meta.url));
+  const url = ownPart('isolate-thread.js', () => new URL('./isolate-thread.js', import.meta.url));
   const thread = new Thread(url, { workerData: spec, env: { ...env, [ISOLATE_ENV]: '{}' } });
   let how: Error | null = null;
   thread.on('error', (error: Error) => {
@@ -167,7 +167,9 @@ function startThread(spec: IsolateSpec, env: NodeJS.ProcessEnv): Channel {
 }
 
 function startProcess(spec: IsolateSpec, env: NodeJS.ProcessEnv): Channel {
-  const entry = fileURLToPath(ownPart(() => new URL('./isolate-process.js', import.meta.url)));
+  const entry = fileURLToPath(
+    ownPart('isolate-process.js', () => new URL('./isolate-process.js', import.meta.url)),
+  );
   const child = fork(entry, [], {
     env: { ...env, [ISOLATE_ENV]: JSON.stringify(spec) },
     serialization: 'advanced',
