@@ -1,6 +1,6 @@
 import type { Envelope, EnvelopeOptions } from './envelope.ts';
 import { toBytes, toText } from './json.ts';
-import { MARKS } from './marks.ts';
+import { hasMark, MARKS } from './marks.ts';
 
 /** The options of most tasks. They share one object, so that it need not be read again. */
 export const NO_OPTIONS: EnvelopeOptions = Object.freeze({});
@@ -14,4 +14,24 @@ export function readOptions({ options }: Pick<Envelope, 'options'>): EnvelopeOpt
   if (options.length <= 2) return NO_OPTIONS;
   if (options === UNKEPT_BYTES) return UNKEPT;
   return JSON.parse(toText(options)) as EnvelopeOptions;
+}
+
+type Headers = Readonly<Record<string, string>>;
+
+/**
+ * The headers of a task whose options have this mark: most have none, which a look at the bytes tells. It is asked before the
+ * bytes are checked, and beside the steps of a task, which must not fail by it: what cannot be read counts as absent.
+ */
+export function markedHeaders(
+  { options }: Pick<Envelope, 'options'>,
+  mark: string,
+): Headers | null {
+  if (!hasMark(options, mark)) return null;
+  try {
+    const { headers } = JSON.parse(toText(options)) as { readonly headers?: object };
+    const texts = Object.entries(headers ?? {}).filter(([, text]) => typeof text === 'string');
+    return Object.fromEntries(texts as [string, string][]);
+  } catch {
+    return null;
+  }
 }

@@ -7,8 +7,7 @@ import {
   type ContextValues,
 } from '../task/context-headers.ts';
 import type { Envelope } from '../task/envelope.ts';
-import { hasMark } from '../task/marks.ts';
-import { readOptions } from '../task/read-options.ts';
+import { markedHeaders } from '../task/read-options.ts';
 
 /** What surrounds the code that runs here. */
 interface Ambient {
@@ -62,7 +61,7 @@ export function inContextOf<T>(envelope: Pick<Envelope, 'options'>, fn: () => T)
 
 const MARK = `"${CONTEXT_HEADER}":`;
 
-/** Most tasks have none, which a look at the bytes tells. */
-function contextOf({ options }: Pick<Envelope, 'options'>): ContextValues {
-  return hasMark(options, MARK) ? contextIn(readOptions({ options }).headers) : NO_CONTEXT;
+function contextOf(envelope: Pick<Envelope, 'options'>): ContextValues {
+  const headers = markedHeaders(envelope, MARK);
+  return headers === null ? NO_CONTEXT : contextIn(headers);
 }

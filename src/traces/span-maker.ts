@@ -7,10 +7,9 @@ import type {
   SpanKind,
   Tracer,
 } from '@opentelemetry/api';
-import { hasMark } from '../task/marks.ts';
-import { readOptions } from '../task/read-options.ts';
+import { markedHeaders } from '../task/read-options.ts';
 import type { Traced } from '../telemetry/traces.ts';
-import { contextFrom, NO_HEADERS, type Api } from './span-context.ts';
+import { contextFrom, type Api } from './span-context.ts';
 
 export interface SpanSettings {
   /** `messaging.system`: what carries the messages. */
@@ -51,11 +50,11 @@ export class SpanMaker {
     return proxy.getDelegateTracer('outlast') ?? null;
   }
 
-  /** The context in which a task was sent. Most tasks without one cost only a look at their bytes. */
-  created({ options, queue }: Traced): Context | null {
-    if (!hasMark(options, MARK)) return null;
-    const { headers = NO_HEADERS } = readOptions({ options });
-    return contextFrom(this.api, headers, this.#settings.isTrusted(queue));
+  /** The context in which a task was sent. */
+  created(message: Traced): Context | null {
+    const headers = markedHeaders(message, MARK);
+    if (headers === null) return null;
+    return contextFrom(this.api, headers, this.#settings.isTrusted(message.queue));
   }
 
   operation(name: Operation): Attributes {

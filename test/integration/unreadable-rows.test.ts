@@ -1,3 +1,5 @@
+import { trace } from '@opentelemetry/api';
+import { BasicTracerProvider } from '@opentelemetry/sdk-trace-base';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import {
   createOutlast,
@@ -8,11 +10,18 @@ import {
   unchecked,
 } from '../../dist/index.js';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
+import { redisUrl } from '../support/servers.ts';
 
 async function setup(): Promise<MigratedDatabase> {
   const database = await migratedDatabase('unreadable');
   onTestFinished(() => database.dispose());
   return database;
+}
+
+/** Traces read the options of a task before it runs. */
+function traceEverything(): void {
+  trace.setGlobalTracerProvider(new BasicTracerProvider());
+  onTestFinished(() => trace.disable());
 }
 
 const echo = task('unreadable.echo', { input: unchecked<number>(), result: unchecked<number>() });
@@ -26,6 +35,8 @@ const TASKS: readonly (readonly [change: string, reason: string])[] = [
   [`digest = 'another'`, 'ERR_DIGEST'],
   [`body = '[', digest = encode(sha256('['), 'hex')`, 'ERR_'],
   [`options = 'no JSON'`, 'ERR_'],
+  [`options = 'no JSON, "outlast-context":"a"'`, 'ERR_'],
+  [`options = 'no JSON, "traceparent":"00-1"'`, 'ERR_'],
   [`version = 2147483647, digest = 'another'`, 'ERR_DIGEST'],
   // Its handler throws.
   ['failures = 2147483647', 'ERR_ATTEMPTS_SPENT'],
@@ -43,7 +54,8 @@ const HARMLESS = [
 describe('ledger rows that another program has changed', () => {
   it('become dead letters one by one, and the worker continues with the others', async () => {
     const { url, pool } = await setup();
-    const outlast = createOutlast({ database: url });
+    traceEverything();
+    const outlast = createOutlast({ database: url, traces: { opentelemetry: true } });
     const count = TASKS.length + HARMLESS.length + 5;
     const handles = await outlast.transaction(tx =>
       outlast.sendMany(
@@ -122,26 +134,45 @@ describe('a follow-up that another program has changed', () => {
 });
 
 describe('outbox rows that another program has changed', () => {
-  it('do not stop a relay from moving the others', async () => {
+  const CHANGES = [
+    `eta = 'infinity'`,
+    `available_at = '-infinity'`,
+    `options = 'no JSON'`,
+    `options = 'no JSON, "outlast-context":"a"'`,
+    `options = '{"headers":{"outlast-context":7}}'`,
+    `options = 'no JSON, "traceparent":"00-1"'`,
+    `options = '{"headers":null,"rest":{"traceparent":7}}'`,
+    'claims = 2147483647',
+    'retries = 32767',
+  ];
+
+  it.each([
+    // Rows with an ordering key are those that wait in the outbox where there is no broker.
+    ['a worker without a broker', () => ({})],
+    ['a relay to Redis', () => ({ broker: redisUrl() })],
+  ])('do not stop %s from moving the others', async (_mover, more) => {
     const { url, pool } = await setup();
-    const outlast = createOutlast({ database: url });
-    const changes = [
-      `eta = 'infinity'`,
-      `available_at = '-infinity'`,
-      `options = 'no JSON'`,
-      'claims = 2147483647',
-      'retries = 32767',
-    ];
+    traceEverything();
+    const outlast = createOutlast({
+      database: url,
+      traces: { opentelemetry: true },
+      ...more(),
+    });
+    const count = CHANGES.length + 3;
     const handles = await outlast.transaction(tx =>
       outlast.sendMany(
         tx,
-        Array.from({ length: changes.length + 3 }, (_, n) => echo.with(n)),
+        Array.from({ length: count }, (_, n) => echo.with(n, { orderingKey: `key-${n}` })),
       ),
     );
-    for (const [at, change] of changes.entries())
-      await pool.query(`update outlast_outbox set ${change} where task_id = $1`, [handles[at]?.id]);
+    for (const [at, change] of CHANGES.entries()) {
+      const changing = `update outlast_outbox set ${change} where task_id = $1`;
+      expect((await pool.query(changing, [handles[at]?.id])).rowCount, change).toBe(1);
+    }
     const relay = await startRelay(outlast, { idleTime: '20ms' });
-    await until(async () => (await pool.query('select 1 from outlast_outbox')).rowCount === 0);
+    const others = handles.slice(CHANGES.length).map(({ id }) => id);
+    const waiting = 'select 1 from outlast_outbox where task_id = any($1)';
+    await until(async () => (await pool.query(waiting, [others])).rowCount === 0);
     await relay.stop();
     await outlast.close();
   });

@@ -799,7 +799,7 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
     then '\\x5b'::bytea || o.args || '\\x2c'::bytea || o.kwargs || '\\x2c'::bytea || o.embed || '\\x5d'::bytea end as body,
   o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
   case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
-  (extract(epoch from clock_timestamp() - greatest(o.created_at, o.eta)) * 1000)::bigint::text as due_ms,
+  (extract(epoch from clock_timestamp() - greatest(o.created_at, case when isfinite(o.eta) then o.eta end)) * 1000)::bigint::text as due_ms,
   (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us,
   o.ordering_key is not null as is_keyed,
   case when (select count(*) from ready) >= least($3, (select count(*) from keyed) + 1)
@@ -1103,8 +1103,8 @@ where number = 1 or bytes <= $2::float8`,
 ), moved as (
   update outlast_task t set
     state = case when i.delay_ms is null then 'dead' else 'waiting' end,
-    failures = least(t.failures, 2147483646) + case when i.is_crash then 0 else 1 end,
-    crashes = least(t.crashes, 2147483646) + case when i.is_crash then 1 else 0 end,
+    failures = least(t.failures, 1073741822) + case when i.is_crash then 0 else 1 end,
+    crashes = least(t.crashes, 1073741822) + case when i.is_crash then 1 else 0 end,
     owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
     due = case when i.is_crash then t.due else clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond' end,
     ending = case when i.delay_ms is null then 'dead' end,
@@ -1619,7 +1619,7 @@ select
   (select coalesce(total - ready, 0) from task)::text as tasks_later,
   (select count(*) from outlast_task where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
     and state = 'waiting' and due > statement_timestamp())::text as tasks_backoff,
-  (extract(epoch from clock_timestamp() - (select min(at) from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms`,
+  (extract(epoch from clock_timestamp() - (select greatest(min(at), timestamptz 'epoch') from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms`,
   outboxView: `select o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= $1 as supported, o.retries, o.last_error,
   to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(o.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available,
@@ -1774,7 +1774,7 @@ limit 1`,
 ), moved as (
   update outlast_task t set
     state = case when t.crashes >= t.crash_budget then 'dead' else 'waiting' end,
-    crashes = least(t.crashes, 2147483646) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
+    failures = least(t.failures, 1073741822), crashes = least(t.crashes, 1073741822) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
     ending = case when t.crashes >= t.crash_budget then 'dead' end,
     ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,

@@ -44,7 +44,7 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
     then '\x5b'::bytea || o.args || '\x2c'::bytea || o.kwargs || '\x2c'::bytea || o.embed || '\x5d'::bytea end as body,
   o.options, o.digest, case when isfinite(o.eta) then (extract(epoch from o.eta) * 1000)::bigint::text end as eta_ms,
   case when isfinite(o.expires_at) then (extract(epoch from o.expires_at) * 1000)::bigint::text end as expires_ms, o.retries, o.claims,
-  (extract(epoch from clock_timestamp() - greatest(o.created_at, o.eta)) * 1000)::bigint::text as due_ms,
+  (extract(epoch from clock_timestamp() - greatest(o.created_at, case when isfinite(o.eta) then o.eta end)) * 1000)::bigint::text as due_ms,
   (date_part('epoch', greatest(o.available_at, timestamptz 'epoch')) * 1000000)::bigint::text as available_us,
   o.ordering_key is not null as is_keyed,
   case when (select count(*) from ready) >= least($3, (select count(*) from keyed) + 1)

@@ -7,8 +7,8 @@ with item as (
 ), moved as (
   update outlast_task t set
     state = case when i.delay_ms is null then 'dead' else 'waiting' end,
-    failures = least(t.failures, 2147483646) + case when i.is_crash then 0 else 1 end,
-    crashes = least(t.crashes, 2147483646) + case when i.is_crash then 1 else 0 end,
+    failures = least(t.failures, 1073741822) + case when i.is_crash then 0 else 1 end,
+    crashes = least(t.crashes, 1073741822) + case when i.is_crash then 1 else 0 end,
     owner = null, settled_run = i.run, settled_as = 'fail', error = i.error,
     due = case when i.is_crash then t.due else clock_timestamp() + coalesce(i.delay_ms, 0) * interval '1 millisecond' end,
     ending = case when i.delay_ms is null then 'dead' end,

@@ -3,6 +3,7 @@
 -- The closed incarnations are read first, as a list: under a join the recheck after a lock would only see that the task is
 -- running, and take it from the worker that began it meanwhile.
 -- Locked rows (the server is still closing a door of the dead process) are left for the next pass.
+-- An index is about the sum of failures and crashes, which must not overflow: so neither grows beyond half of the largest number.
 -- params: limit int
 with lost as materialized (
   select t.id from outlast_task t
@@ -11,7 +12,7 @@ with lost as materialized (
 ), moved as (
   update outlast_task t set
     state = case when t.crashes >= t.crash_budget then 'dead' else 'waiting' end,
-    crashes = least(t.crashes, 2147483646) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
+    failures = least(t.failures, 1073741822), crashes = least(t.crashes, 1073741822) + 1, owner = null, settled_run = t.run, settled_as = 'reap',
     ending = case when t.crashes >= t.crash_budget then 'dead' end,
     ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
