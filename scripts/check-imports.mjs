@@ -114,7 +114,9 @@ const MAY_IMPORT = {
   admin: [...INSIDE, ...SURFACES],
   dashboard: [...INSIDE, ...SURFACES],
   frameworks: [...INSIDE, ...SURFACES],
-  cli: [...INSIDE, ...SURFACES, 'dev', 'index.ts'],
+  cli: [...INSIDE, ...SURFACES, 'dev', 'init', 'index.ts'],
+  // Writes files of the user, and knows nothing of tasks.
+  init: [...FOUNDATION, 'config'],
   dev: [...INSIDE, ...SURFACES, 'adapters', 'index.ts'],
   testing: [...INSIDE, ...SURFACES, 'adapters', 'index.ts'],
   // Files directly in src: the public names.

@@ -11,6 +11,7 @@ import { addDeadLetters } from './commands/dead-letters.ts';
 import { addDev } from './commands/dev.ts';
 import { addDoctor } from './commands/doctor.ts';
 import { addIdempotency } from './commands/idempotency.ts';
+import { addInit } from './commands/init.ts';
 import { addMigrate } from './commands/migrate.ts';
 import { addOutbox } from './commands/outbox.ts';
 import { addMove } from './commands/move.ts';
@@ -29,6 +30,7 @@ import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
 
 const COMMANDS: readonly AddCommand[] = [
+  addInit,
   addMigrate,
   addUninstall,
   addDev,

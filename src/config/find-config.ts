@@ -3,7 +3,7 @@ import { dirname, join, resolve } from 'node:path';
 import { type OutlastError, outlastError } from '../errors/error.ts';
 
 /** In search order; the first in the nearest folder counts. */
-const CONFIG_FILES = [
+export const CONFIG_FILES = [
   'outlast.config.ts',
   'outlast.config.mts',
   'outlast.config.js',
@@ -88,7 +88,7 @@ function findIn(folder: string): string | null {
 
 const isFile = (path: string): boolean => existsSync(path) && statSync(path).isFile();
 
-function hasOutlastKey(manifest: string): boolean {
+export function hasOutlastKey(manifest: string): boolean {
   const text = readFileSync(manifest, 'utf8');
   // A broken manifest above us that never mentions Outlast is not our problem.
   if (!text.includes('"outlast"')) return false;

@@ -26,14 +26,51 @@ type JsonValue =
   | readonly JsonValue[]
   | { readonly [key: string]: JsonValue };
 
-/** A schema whose input JSON would change is not accepted: the compiler points at it. */
+/** A schema whose input JSON would change is not accepted: the compiler points at it, and says what is wrong with it. */
 export type JsonOnly<S> = S extends undefined
   ? S
   : SchemaInput<S> extends JsonValue
     ? S
     : SchemaInput<S> extends Jsonable<SchemaInput<S>>
       ? S
-      : never;
+      : Refusal<NotJson<SchemaInput<S>, '', []>>;
+
+/** No schema has such a member: its name is what the compiler prints. */
+type Refusal<What extends string> = {
+  readonly [
+    K in `JSON cannot carry ${What}: take a text or a number, and convert it in the handler`
+  ]: never;
+};
+
+/** A type may contain itself; what is deeper than this is not named. */
+type MaxDepth = [1, 1, 1, 1, 1, 1];
+
+/** What JSON cannot carry, and where. */
+type NotJson<T, Path extends string, Depth extends readonly 1[]> = Depth extends MaxDepth
+  ? never
+  : T extends string | number | boolean | null | undefined | bigint | Uint8Array
+    ? never
+    : T extends Date
+      ? `a Date${At<Path>}`
+      : T extends ReadonlyMap<unknown, unknown>
+        ? `a Map${At<Path>}`
+        : T extends ReadonlySet<unknown>
+          ? `a Set${At<Path>}`
+          : T extends (...args: never) => unknown
+            ? `a function${At<Path>}`
+            : T extends symbol | RegExp | ArrayBufferView | Promise<unknown>
+              ? `this value${At<Path>}`
+              : T extends readonly (infer Item)[]
+                ? NotJson<Item, `${Path}[]`, [...Depth, 1]>
+                : {
+                    [K in keyof T & (string | number)]-?: NotJson<
+                      T[K],
+                      Path extends '' ? `${K}` : `${Path}.${K}`,
+                      [...Depth, 1]
+                    >;
+                  }[keyof T & (string | number)];
+
+type At<Path extends string> = Path extends '' ? '' : ` at ${Path}`;
 
 type ArgsInput<A, K> = A extends AnySchema
   ? K extends AnySchema

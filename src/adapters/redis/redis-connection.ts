@@ -280,7 +280,7 @@ function toArgument(value: RedisArgument): string | number | Buffer {
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
-export type IoredisModule = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>;
+type IoredisModule = Pick<typeof import('ioredis'), 'Redis' | 'Cluster'>;
 
 /** The driver is an optional peer dependency: it is loaded only when Redis is used. */
 async function loadIoredis(): Promise<IoredisModule> {
