@@ -1,6 +1,6 @@
 import { join, resolve } from 'node:path';
 import { DIALECTS } from '../adapters/dialects.ts';
-import type { Dialect, DialectRow, SendTarget } from '../adapters/sql/dialect.ts';
+import type { Dialect, DialectRow, WriterOptions } from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { isEmbedded } from '../config/database-url.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
@@ -112,15 +112,15 @@ export type LateDialect = () => Promise<Dialect>;
 export function lateWriter<Tx>(
   load: LateDialect,
   executor: Executor<Tx>,
-  target: SendTarget,
+  options: WriterOptions,
 ): OutboxWriter<Tx> {
-  const writer = once(async () => (await load()).writer(executor, target));
+  const writer = once(async () => (await load()).writer(executor, options));
   // Loaded now: a first send that waited for it would reach the connection after what its caller runs next.
   writer(() => Promise.resolve()).catch(() => undefined);
   return {
     write: (tx, tasks, ready) => writer(one => one.write(tx, tasks, ready)),
     isInTransaction: tx => writer(one => one.isInTransaction(tx)),
-    ...(target === 'ledger' && {
+    ...(options.target === 'ledger' && {
       cancel: (tx: Tx, id: string) => writer(async one => await one.cancel?.(tx, id)),
     }),
     noteChords: (tx, chords) => writer(async one => await one.noteChords?.(tx, chords)),

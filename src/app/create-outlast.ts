@@ -35,7 +35,8 @@ import {
   refuseOtherDialect,
 } from './adapter-database.ts';
 import { type Context, openContext } from '../context/context.ts';
-import { chordQueueOf, sendTargetOf } from '../context/messaging.ts';
+import { chordQueueOf, writerOptions } from '../context/messaging.ts';
+import { refuseUntold } from '../context/tier-memory.ts';
 import { loadDialect, spareIdempotency } from '../context/openers.ts';
 import { makeSurroundings } from './surroundings.ts';
 import { isStartedByWorker } from '../process/worker-spec.ts';
@@ -132,11 +133,12 @@ function ownPorts<Tx>(
   refuseOtherDialect(adapter.dialect, row);
   const sameDatabase = given === undefined ? null : compareDatabases(given, context);
   const isLedgerHere = outbox === null && config.ledger.kind === 'database';
+  const writing = writerOptions(context);
   return {
     adapter,
     sameDatabase,
-    writer: lateWriter(load, insideTransaction(adapter), sendTargetOf(context)),
-    lenientWriter: lateWriter(load, anywhere(adapter), sendTargetOf(context)),
+    writer: lateWriter(load, insideTransaction(adapter), writing),
+    lenientWriter: lateWriter(load, anywhere(adapter), writing),
     door: parts => lateDoor(load, comparing(adapter, sameDatabase), { ...parts, isLedgerHere }),
     // Our own handle is closed when it reports `none`; for another library only `open` is certain.
     isUncommitted: tx =>
@@ -207,7 +209,11 @@ function makeProducer<Tx>(
   const book = new LimitBook(config.admission);
   return new Producer({
     ...parts,
-    broker: async () => (await context.stores()).broker,
+    broker: async () => {
+      const { broker, tiers } = await context.stores();
+      await refuseUntold(tiers, config);
+      return broker;
+    },
     admission: async () => {
       const { admission: store } = await context.stores();
       return new Admission({ store, book, runtime });
@@ -242,7 +248,7 @@ export async function sendCalls(
   const dialect = await loadDialect(target);
   const producer = new Producer({
     adapter,
-    writer: dialect.writer(anywhere(adapter), sendTargetOf(context)),
+    writer: dialect.writer(anywhere(adapter), writerOptions(context)),
     lenientWriter: null,
     sameDatabase: null,
     // No task is excluded from the outbox, so none goes straight to the broker.

@@ -1,5 +1,5 @@
 import { isRedisCluster, isSameRedis } from '../adapters/redis/redis-url.ts';
-import type { SendTarget } from '../adapters/sql/dialect.ts';
+import type { SendTarget, WriterOptions } from '../adapters/sql/dialect.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { BrokerParts } from './open-broker.ts';
@@ -23,13 +23,35 @@ export function brokerParts(
 }
 
 /** A named outbox is in a database of its own, and what is sent there is published like anything else. */
-export const sendTargetOf = ({
+const sendTargetOf = ({
   config,
   outbox,
 }: {
   readonly config: Pick<ResolvedConfig, 'broker'>;
   readonly outbox: object | null;
 }): SendTarget => (config.broker === null && outbox === null ? 'ledger' : 'outbox');
+
+/** How the writers of an instance write. That a broker has to be named is logged once. */
+export function writerOptions({ config, outbox, log }: Writing): WriterOptions {
+  let isLogged = false;
+  const onRelayed = (): void => {
+    if (isLogged) return;
+    isLogged = true;
+    log.warn(
+      { option: 'broker' },
+      'relays take the tasks of this database to a broker, and none is configured here: tasks are sent through the outbox, ' +
+        'but their results and `cancel` are not found. Set OUTLAST_BROKER_URL and OUTLAST_LEDGER_URL as for the workers. ' +
+        'If that broker is no longer used: npx outlast move.',
+    );
+  };
+  return { target: sendTargetOf({ config, outbox }), onRelayed };
+}
+
+interface Writing {
+  readonly config: Pick<ResolvedConfig, 'broker'>;
+  readonly outbox: object | null;
+  readonly log: Logger;
+}
 
 /**
  * Where the parts of our chords are reported. Null: no report is needed, because Celery's workers count where our ledger

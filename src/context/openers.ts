@@ -1,3 +1,4 @@
+import type { ServedStore } from '../ledger/tier-store.ts';
 import type { OpenCeleryChords } from '../adapters/redis/redis-chords.ts';
 import type {
   OpenRedisLedgerOptions,
@@ -160,14 +161,20 @@ export const OPENERS: Openers = {
   ledger: openLedger,
 };
 
-/** Makes or updates the tables of a database, or of an outbox alone. */
+/**
+ * Makes or updates the tables of a database, or of an outbox alone, and notes which broker and ledger serve beside it: a sender
+ * that is the first to start, and is not told of the broker, must not write past the relays.
+ */
 export async function migrateTarget(
   target: OutboxTarget,
   options: MigrateOptions = {},
+  serving: readonly ServedStore[] = [],
 ): Promise<MigrateReport> {
   const database = await openDatabase(target, { embedded: 'create' });
   try {
-    return await database.migrate(options);
+    const report = await database.migrate(options);
+    await database.tiers?.note(serving);
+    return report;
   } finally {
     await database.close();
   }

@@ -1,5 +1,6 @@
 import { ok, problem, type Check } from '../telemetry/checkup.ts';
 import type { ResolvedConfig } from '../config/config.ts';
+import { outlastError } from '../errors/error.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import type { LeftBehind, ServedStore, TierMemory } from '../ledger/tier-store.ts';
 import type { Context } from './context.ts';
@@ -45,6 +46,21 @@ export async function leftBehind(
 
 function told({ tasks, dead, followUps, chords }: LeftBehind): string {
   return `${tasks} tasks that are not over, ${dead} dead letters, ${followUps} follow-ups and ${chords} open chords`;
+}
+
+/**
+ * Refuses to put tasks into a ledger that no worker takes from: relays have taken those of this database to a broker, and this
+ * process was not told of it.
+ */
+export async function refuseUntold(tiers: TierMemory | null, config: TierConfig): Promise<void> {
+  if (config.broker !== null || tiers === null) return;
+  const broker = (await tiers.served()).findLast(({ role }) => role === 'broker');
+  if (broker === undefined || broker.store === IN_DATABASE) return;
+  throw outlastError('ERR_CONFIG_TIER', {
+    message: `tasks of this database go to ${broker.store}, and no broker is configured here: a pushed task would never run`,
+    hint: 'Set OUTLAST_BROKER_URL and OUTLAST_LEDGER_URL as for the workers, or send inside a transaction. If that broker is no longer used: npx outlast move.',
+    fields: { option: 'broker' },
+  });
 }
 
 const ADVICE =

@@ -20,7 +20,7 @@ export interface LeftBehind {
 /** A database's record of the tiers it has served in. */
 export interface TierMemory {
   note(stores: readonly ServedStore[]): Promise<void>;
-  /** Every store that has served, and was not forgotten since. */
+  /** Every store that has served, and was not forgotten since; the latest one last. */
   served(): Promise<readonly ServedStore[]>;
   /** Called when nothing is left in it. */
   forget(store: ServedStore): Promise<void>;

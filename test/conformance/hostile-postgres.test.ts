@@ -8,6 +8,7 @@ import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import type { Envelope } from '../../src/task/envelope.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
@@ -20,6 +21,7 @@ import { describeEffectDoor } from './effect-door.ts';
 import { describeGenerationStore } from './generation-store.ts';
 import { describeIdempotency } from './idempotency.ts';
 import { describeLedger } from './ledger.ts';
+import { LedgerDriver } from './ledger-driver.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
@@ -28,6 +30,7 @@ import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
 import { describeDoors, EFFECT } from './separate-parts.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
+import { describeStraightSend } from './straight-send.ts';
 
 /**
  * Settings that an operator may choose for a database or role and that change how values are written, read, compared or
@@ -105,8 +108,8 @@ describe('a task sent through a library under these settings', () => {
   const another = ({ idempotencyKey: key, ...rest }: SendOptions, nth: string): SendOptions =>
     key === undefined ? rest : { ...rest, idempotencyKey: key + nth };
 
-  it.each(Object.entries(OPTIONS))('arrives byte for byte: %s', async (_, options) => {
-    const outlast = createOutlast({ database: pooler.url, adapter: fromPg(pool) });
+  const sendAll = async (options: SendOptions, broker: object): Promise<string[]> => {
+    const outlast = createOutlast({ database: pooler.url, adapter: fromPg(pool), ...broker });
     const ids = await outlast.transaction(async tx => {
       const alone = await outlast.send(tx, anything, INPUT, options);
       const many = await outlast.sendMany(tx, [
@@ -116,29 +119,56 @@ describe('a task sent through a library under these settings', () => {
       return [alone, ...many].map(({ id }) => id);
     });
     await outlast.close();
-    const store = new PostgresOutboxStore(db, { movesIntoLedger: false });
-    await store.beat('hostile', 60_000);
-    const found: string[] = [];
-    // Ordered tasks come one at a time.
-    while (found.length < ids.length) {
-      const token = `token-${found.length}`;
-      const rows = await store.claim({ relay: 'hostile', token, limit: 10, staleMs: 60_000 });
-      const { body, etaMs } = rows[0]?.envelope ?? {};
-      expect(JSON.parse(Buffer.from(body ?? []).toString())).toMatchObject([[], INPUT, {}]);
-      expect(etaMs ?? null).toBe(options.eta?.getTime() ?? null);
-      found.push(...rows.map(({ envelope }) => envelope.id));
-      await store.settlePublished(
-        token,
-        rows.map(({ row }) => row),
-      );
-    }
-    expect(new Set(found)).toEqual(new Set(ids));
+    return ids;
+  };
+
+  const isSame = ({ body, etaMs }: Partial<Envelope>, { eta }: SendOptions): void => {
+    expect(JSON.parse(Buffer.from(body ?? []).toString())).toMatchObject([[], INPUT, {}]);
+    expect(etaMs ?? null).toBe(eta?.getTime() ?? null);
+  };
+
+  const straight = Object.entries(OPTIONS).filter(
+    ([, { orderingKey }]) => orderingKey === undefined,
+  );
+
+  it.each(straight)('arrives byte for byte in the ledger: %s', async (name, options) => {
+    const queue = `hostile-${name.replaceAll(' ', '-')}`;
+    const ids = await sendAll({ ...options, queue }, {});
+    const driver = new LedgerDriver(await fixtures.straight());
+    const { worker } = await driver.open();
+    const { begun } = await driver.begin(worker, { queues: [queue], limit: 10 });
+    expect(begun.map(({ id }) => id).toSorted()).toEqual(ids.toSorted());
+    for (const { envelope } of begun) isSame(envelope, options);
   });
+
+  it.each(Object.entries(OPTIONS))(
+    'arrives byte for byte in the outbox: %s',
+    async (name, options) => {
+      const key = options.idempotencyKey === undefined ? {} : { idempotencyKey: `${name} again` };
+      const ids = await sendAll({ ...options, ...key }, { broker: 'amqp://127.0.0.1:1' });
+      const store = new PostgresOutboxStore(db, { movesIntoLedger: false });
+      await store.beat('hostile', 60_000);
+      const found: string[] = [];
+      // Ordered tasks come one at a time.
+      while (found.length < ids.length) {
+        const token = `token-${found.length}`;
+        const rows = await store.claim({ relay: 'hostile', token, limit: 10, staleMs: 60_000 });
+        isSame(rows[0]?.envelope ?? {}, options);
+        found.push(...rows.map(({ envelope }) => envelope.id));
+        await store.settlePublished(
+          token,
+          rows.map(({ row }) => row),
+        );
+      }
+      expect(new Set(found)).toEqual(new Set(ids));
+    },
+  );
 });
 
 const NAME = 'PostgreSQL with hostile settings';
 
 describeLedger(NAME, () => fixtures.outbox(true));
+describeStraightSend(NAME, () => fixtures.straight());
 describeOutboxStore(NAME, () => fixtures.outbox(true));
 describeOutboxReceipts(NAME, () => fixtures.outbox(false));
 describeOutboxOrdering(NAME, () => fixtures.outbox(false));

@@ -127,7 +127,7 @@ export function sqlFixtures(db: () => PostgresDatabase): {
           isCertain: () => true,
         },
         systemClock,
-        'ledger',
+        { target: 'ledger' },
       );
       return {
         ...(await sqlFixtures(db).outbox(true)),

@@ -6,6 +6,7 @@ import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
 import { openContext } from '../../src/context/context.ts';
+import { enterTier } from '../../src/context/tier-memory.ts';
 import type { Stores } from '../../src/context/stores.ts';
 import { BOOKS, check, tellLedger, VIOLATIONS, type Verdict } from './checker.ts';
 import { Fleet, type Verb } from './fleet.ts';
@@ -98,6 +99,8 @@ export class Torture {
     await this.#prepare();
     const context = openContext({}, { env: variablesOf(this.#servers) });
     const stores = await context.stores();
+    // As `outlast migrate` does: the producer knows only the database.
+    await enterTier(context);
     for (const verb of [
       'relay',
       'relay',

@@ -475,7 +475,7 @@ from outlast_outbox o where o.task_id = ?`,
     order: [0],
   },
   proofWrite: {
-    text: `insert into outlast_send_key (key_hash, task_id, fingerprint, token, free_at) values (?, '', '', '', utc_timestamp(6))`,
+    text: `insert into outlast_send_key (key_hash, task_id, fingerprint, token, free_at) values (?, '-', '-', '-', utc_timestamp(6))`,
     order: [0],
   },
   pruneEffectKeys: {
@@ -770,7 +770,7 @@ on duplicate key update key_hash = outlast_send_key.key_hash`,
     order: [0, 1],
   },
   tierList: {
-    text: `select role, store, last_at from outlast_tier order by role, store`,
+    text: `select role, store, last_at from outlast_tier order by last_at, role, store`,
     order: [],
   },
   tierNote: {

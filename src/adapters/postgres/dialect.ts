@@ -31,7 +31,7 @@ export const dialect: Dialect = {
     postgresDatabase(await PgDatabase.open({ url, poolSize, queryTimeoutMs })),
   printMigrations: () => printMigrations(),
   printUninstall: () => printUninstall(),
-  writer: (executor, target) => new PostgresOutboxWriter(executor, systemClock, target),
+  writer: (executor, options) => new PostgresOutboxWriter(executor, systemClock, options),
   fences: (adapter, isLedgerHere) =>
     isLedgerHere ? new PostgresTaskFences(adapter) : new PostgresFences(adapter),
   inSchema: schema => ({
@@ -47,7 +47,7 @@ export function textsIn(schema: string): Omit<Dialect, 'open' | 'inSchema'> {
   return {
     printMigrations: () => printMigrations(schema),
     printUninstall: () => printUninstall(schema),
-    writer: (executor, target) => dialect.writer(names.executor(executor), target),
+    writer: (executor, options) => dialect.writer(names.executor(executor), options),
     fences: (adapter, isLedgerHere) => dialect.fences(names.adapter(adapter), isLedgerHere),
   };
 }

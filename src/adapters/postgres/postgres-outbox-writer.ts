@@ -13,7 +13,7 @@ import {
 } from '../../outbox/transaction-adapter.ts';
 import { type Clock, systemRandom } from '../../runtime/runtime.ts';
 import type { ChordNote } from '../../task/chord-link.ts';
-import type { SendTarget } from '../sql/dialect.ts';
+import type { SendTarget, WriterOptions } from '../sql/dialect.ts';
 import { noteText } from './postgres-chord.ts';
 import { translatePgError } from './pg-errors.ts';
 import { INTO_LEDGER, INTO_OUTBOX, type Insertions, isPlain } from './postgres-insertions.ts';
@@ -21,16 +21,35 @@ import { SQL } from './sql.generated.ts';
 import { WITHDRAWN_KEEP_MS } from './postgres-letters.ts';
 
 const ROWS_PER_STATEMENT = 1_000;
+/** For how long a sender that has learned of a broker writes rows of the outbox before it looks again. */
+const RELAYED_MS = 10_000;
+
 /** Writes tasks into the user's open transaction, through whatever library it belongs to. */
 export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   readonly #executor: Executor<Tx>;
   readonly #notifyLimit: NotifyLimit;
-  readonly #insertions: Insertions;
+  readonly #clock: Clock;
+  readonly #target: SendTarget;
+  readonly #onRelayed: () => void;
+  #relayedUntil = -Infinity;
 
-  constructor(executor: Executor<Tx>, clock: Clock, target: SendTarget = 'outbox') {
+  constructor(
+    executor: Executor<Tx>,
+    clock: Clock,
+    { target = 'outbox', onRelayed = () => undefined }: WriterOptions = {},
+  ) {
     this.#executor = executor;
-    this.#insertions = target === 'ledger' ? INTO_LEDGER : INTO_OUTBOX;
+    this.#clock = clock;
+    this.#target = target;
+    this.#onRelayed = onRelayed;
     this.#notifyLimit = new NotifyLimit(clock);
+  }
+
+  get #insertions(): Insertions {
+    if (this.#target === 'outbox') return INTO_OUTBOX;
+    const isRelayed =
+      this.#relayedUntil !== -Infinity && this.#clock.monotonic() < this.#relayedUntil;
+    return isRelayed ? INTO_OUTBOX : INTO_LEDGER;
   }
 
   write(
@@ -55,9 +74,8 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async isInTransaction(tx: Tx): Promise<boolean> {
-    const token = systemRandom.token();
-    await this.#execute(tx, SQL.transactionMark, [token]);
-    const [row] = await this.#execute(tx, SQL.transactionCheck, [token]);
+    const mark = await this.#mark(tx);
+    const [row] = await this.#execute(tx, SQL.transactionCheck, [mark]);
     return row?.['is_open'] === 'yes';
   }
 
@@ -95,15 +113,32 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 
   async #mark(tx: Tx): Promise<string> {
-    const proof = systemRandom.token();
-    await this.#execute(tx, SQL.transactionMark, [proof]);
-    return proof;
+    const [row] = await this.#execute(tx, SQL.transactionMark, [systemRandom.token()]);
+    return row?.['marked'] ?? '';
   }
 
   /** The path of most tasks: it does only what is necessary. */
   #writeNew(tx: Tx, task: NewTask): Promise<readonly [WriteAnswer]> {
     const { text, values } = this.#insertions.one(task, this.#notifyLimit.take());
-    return this.#insert(tx, text, values).then(written, refused);
+    return this.#insert(tx, text, values).then(
+      ([row]) => (row?.['mark'] ? this.#writeRelayed(tx, task, row['mark']) : WRITTEN),
+      refused,
+    );
+  }
+
+  async #writeRelayed(tx: Tx, task: NewTask, mark: string): Promise<readonly [WriteAnswer]> {
+    const [answer = NEW] = await this.#writeRows(tx, [task], mark);
+    return [answer];
+  }
+
+  /**
+   * A relay takes the outbox to a broker of which this sender was not told: tasks in the ledger here would wait for ever. They
+   * become rows of the outbox in the same transaction, which has the mark.
+   */
+  #writeRows(tx: Tx, tasks: readonly NewTask[], mark: string): Promise<readonly WriteAnswer[]> {
+    this.#relayedUntil = this.#clock.monotonic() + RELAYED_MS;
+    this.#onRelayed();
+    return this.#writeMany(tx, tasks, this.#executor.isLenient ? null : mark, INTO_OUTBOX);
   }
 
   async #writeAny(
@@ -124,7 +159,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     const answers = new Map<NewTask, WriteAnswer>();
     for (let at = 0; at < ordered.length; at += ROWS_PER_STATEMENT) {
       const part = ordered.slice(at, at + ROWS_PER_STATEMENT);
-      const write = (mark: string | null) => this.#writeMany(tx, part, mark);
+      const write = (mark: string | null) => this.#writeMany(tx, part, mark, this.#insertions);
       const given = await (proof === null ? this.#inside(tx, write) : write(proof));
       for (const [index, task] of part.entries()) answers.set(task, given[index] as WriteAnswer);
     }
@@ -149,6 +184,7 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     tx: Tx,
     tasks: readonly NewTask[],
     proof: string | null,
+    into: Insertions,
   ): Promise<readonly WriteAnswer[]> {
     const firsts = new Map<string, NewTask>();
     for (const task of tasks) {
@@ -156,17 +192,18 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
     }
     const rows = [...firsts.values()];
     const answers = new Map<NewTask, WriteAnswer>();
-    const inTheWay = await this.#execute(tx, this.#insertions.many, [
-      JSON.stringify(rows.map(this.#insertions.rowTexts)),
+    const inTheWay = await this.#execute(tx, into.many, [
+      JSON.stringify(rows.map(into.rowTexts)),
       this.#notify(),
       proof,
     ]);
     for (const row of inTheWay) {
       if (row['place'] === '0') throw notInTransaction('none');
+      if (row['place'] === 'relayed') return await this.#writeRows(tx, tasks, row['held_by'] ?? '');
       const task = rows[Number(row['place']) - 1];
       if (task === undefined) continue;
       const isUnseen = row['held_by'] === null && row['earlier_digest'] === null;
-      const now = isUnseen ? await this.#lookAgain(tx, task, proof) : row;
+      const now = isUnseen ? await this.#lookAgain(tx, task, proof, into) : row;
       answers.set(task, now === null ? { kind: 'new' } : await this.#judge(tx, task, now));
     }
     return tasks.map(task => {
@@ -181,8 +218,12 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
    * What is in the way was committed after our statement began. If it is the tombstone of a task that was cancelled before it
    * came, only a further statement gives it the bytes. Null: it has gone, and the task was written.
    */
-  async #lookAgain(tx: Tx, task: NewTask, proof: string | null): Promise<TextRow | null> {
-    const { many, rowTexts } = this.#insertions;
+  async #lookAgain(
+    tx: Tx,
+    task: NewTask,
+    proof: string | null,
+    { many, rowTexts }: Insertions,
+  ): Promise<TextRow | null> {
     const rows = JSON.stringify([rowTexts(task)]);
     const [row] = await this.#execute(tx, many, [rows, this.#notify(), proof]);
     if (row?.['place'] === '0') throw notInTransaction('none');
@@ -225,9 +266,8 @@ export class PostgresOutboxWriter<Tx> implements OutboxWriter<Tx> {
   }
 }
 
-const WRITTEN: readonly [WriteAnswer] = Object.freeze([Object.freeze({ kind: 'new' })]);
-
-const written = (): readonly [WriteAnswer] => WRITTEN;
+const NEW: WriteAnswer = Object.freeze({ kind: 'new' });
+const WRITTEN: readonly [WriteAnswer] = Object.freeze([NEW]);
 
 function refused(error: unknown): never {
   // The driver may not have known yet that the transaction had failed; the server did.

@@ -28,7 +28,7 @@ export class PostgresScheduleStore implements ScheduleStore {
 
   constructor(db: SqlDatabase, target: SendTarget, faultPoint: FaultPoint = noFaults) {
     this.#db = db;
-    this.#writer = new PostgresOutboxWriter(EXECUTOR, systemClock, target);
+    this.#writer = new PostgresOutboxWriter(EXECUTOR, systemClock, { target });
     this.#faultPoint = faultPoint;
   }
 

@@ -1989,14 +1989,16 @@ from outlast_schedule where name = $1`,
   due_ms = $9, last_slot_ms = $10, last_task = $11, fired = $12, missed = $13, error = $14, declared_until_ms = greatest(declared_until_ms, $15),
   disputed_until_ms = $16
 where name = $1`,
-  sendMany: `with item as (
+  sendMany: `with tier as materialized (
+  select exists (select 1 from outlast_tier t where t.role = 'broker' and t.store <> 'database') as is_relayed
+), item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, body text, args text, kwargs text, embed text, options text,
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text,
     chosen text)
-  where $3::text is null or current_setting('outlast.transaction', true) = $3::text
+  where ($3::text is null or current_setting('outlast.transaction', true) = $3::text) and not (select is_relayed from tier)
 ), wanted as (
   select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
   order by idempotency_key collate "C", place
@@ -2057,19 +2059,42 @@ left join held h on h.key = i.idempotency_key
 where i.task_id not in (select p.id from put p) and i.task_id not in (select k.task_id from kept k) and (select count(*) from note) >= 0
 union all
 select '0', null, null, null
-where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text`,
-  sendTaskNotify: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
-values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
-  $8::text::smallint, 'waiting')
-returning pg_notify('outlast_task', '')::text as notified`,
-  sendTask: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
-values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
-  $8::text::smallint, 'waiting')`,
-  sendTimedTask: `insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state, due, eta, expires_at)
-values ($1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text,
-  $8::text::smallint, 'waiting', greatest(clock_timestamp(), to_timestamp($9::text::double precision / 1000)),
-  to_timestamp($9::text::double precision / 1000), to_timestamp($10::text::double precision / 1000))
-returning case when $11::text is not null then pg_notify('outlast_task', '')::text end as notified`,
+where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text
+union all
+select 'relayed', set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), pg_current_xact_id()::text), true), null, null
+where ($3::text is null or current_setting('outlast.transaction', true) = $3::text) and (select is_relayed from tier)`,
+  sendTaskNotify: `with put as (
+  insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
+  select $1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text, $8::text::smallint,
+    'waiting'
+  where not exists (select 1 from outlast_tier t where t.role = 'broker' and t.store <> 'database')
+  returning id
+)
+select set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), pg_current_xact_id()::text), true) as mark
+where not exists (select 1 from put)
+union all
+select null from put where pg_notify('outlast_task', '')::text is null`,
+  sendTask: `with put as (
+  insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state)
+  select $1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text, $8::text::smallint,
+    'waiting'
+  where not exists (select 1 from outlast_tier t where t.role = 'broker' and t.store <> 'database')
+  returning id
+)
+select set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), pg_current_xact_id()::text), true) as mark
+where not exists (select 1 from put)`,
+  sendTimedTask: `with put as (
+  insert into outlast_task (id, name, queue, priority, body, options, digest, payload_version, state, due, eta, expires_at)
+  select $1::text, $2::text, $3::text, $4::text::smallint, $5::text::bytea, $6::text::bytea, $7::text, $8::text::smallint,
+    'waiting', greatest(clock_timestamp(), to_timestamp($9::text::double precision / 1000)),
+    to_timestamp($9::text::double precision / 1000), to_timestamp($10::text::double precision / 1000)
+  where not exists (select 1 from outlast_tier t where t.role = 'broker' and t.store <> 'database')
+  returning id
+)
+select set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), pg_current_xact_id()::text), true) as mark
+where not exists (select 1 from put)
+union all
+select null from put where $11::text is not null and pg_notify('outlast_task', '')::text is null`,
   setAside: `with able as materialized (
   select name, version from unnest($3::text[], $4::int[]) as n(name, version)
 ), found as materialized (
@@ -2159,11 +2184,11 @@ select count(*)::text as is_new from also`,
   (select count(*) from outlast_task where state = 'dead')::text as dead,
   (select count(*) from outlast_after)::text as follow_ups,
   (select count(*) from outlast_chord)::text as chords`,
-  tierList: `select role, store, last_at from outlast_tier order by role collate "C", store collate "C"`,
+  tierList: `select role, store, last_at from outlast_tier order by last_at, role collate "C", store collate "C"`,
   tierNote: `insert into outlast_tier as t (role, store) select * from unnest($1::text[], $2::text[])
 on conflict (role, store) do update set last_at = clock_timestamp()`,
   transactionCheck: `select case when current_setting('outlast.transaction', true) = $1::text then 'yes' else 'no' end as is_open`,
-  transactionMark: `select set_config('outlast.transaction', $1::text, true) as marked`,
+  transactionMark: `select set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), $1::text), true) as marked`,
   unclaim: `update outlast_outbox o
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, claims = greatest(0, o.claims - 1)
 where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed'`,

@@ -46,6 +46,13 @@ export interface DialectRow {
  */
 export type SendTarget = 'outbox' | 'ledger';
 
+export interface WriterOptions {
+  /** @default 'outbox' */
+  readonly target?: SendTarget;
+  /** Called when tasks for the ledger become rows of the outbox, because relays take that to a broker. */
+  readonly onRelayed?: () => void;
+}
+
 /** All that the rest of Outlast asks of a kind of SQL database. */
 export interface Dialect {
   /** Connects and does nothing else; tables may be missing. */
@@ -55,7 +62,7 @@ export interface Dialect {
   /** The SQL that drops what the migrations made. */
   printUninstall(): string;
   /** Writes tasks in transactions of the user. */
-  writer<Tx>(executor: Executor<Tx>, target: SendTarget): OutboxWriter<Tx>;
+  writer<Tx>(executor: Executor<Tx>, options?: WriterOptions): OutboxWriter<Tx>;
   /** Fences and steps in transactions of the user. `isLedgerHere`: the row of the task is its fence. */
   fences<Tx>(adapter: TransactionAdapter<Tx>, isLedgerHere: boolean): Fences<Tx>;
   /** The same with all tables in a schema. Left out: it has none (`hasSchemas`). */

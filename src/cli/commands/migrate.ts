@@ -12,7 +12,9 @@ export const addMigrate: AddCommand = (program, output) => {
       const target = outbox?.target ?? config.database;
       if (options.print)
         return output.lines((await loadDialect(target)).printMigrations().split('\n'));
-      const report = await migrateTarget(target, { onProgress: line => output.note(line) });
+      const { servedBy } = await import('../../context/tier-memory.ts');
+      const onProgress = (line: string): void => output.note(line);
+      const report = await migrateTarget(target, { onProgress }, servedBy(config));
       if (options.json) return output.json(report);
       output.line(
         report.applied.length === 0

@@ -5,15 +5,19 @@
 -- takes the bytes, once, if something follows them (see `move`).
 -- A key is kept beyond its window as long as its task has not been begun.
 -- Look-ups of single ids are scalar subqueries: an EXISTS might read the whole table to make a hash of it.
+-- Where relays take the outbox of this database to a broker nothing is written, as in send-task.sql: the answer is the place
+-- `relayed`, with a mark of the transaction.
 -- params: rows text, notify text, proof text
-with item as (
+with tier as materialized (
+  select exists (select 1 from outlast_tier t where t.role = 'broker' and t.store <> 'database') as is_relayed
+), item as (
   select r.*, row_number() over () as place
   from jsonb_to_recordset($1::text::jsonb) as r(
     task_id text, task_name text, queue text, priority text, body text, args text, kwargs text, embed text, options text,
     digest text, schema_version text, payload_version text, eta_ms text, expires_ms text, ordering_key text,
     parks_key text, redacted_args text, redacted_kwargs text, idempotency_key text, fingerprint text, key_window_ms text,
     chosen text)
-  where $3::text is null or current_setting('outlast.transaction', true) = $3::text
+  where ($3::text is null or current_setting('outlast.transaction', true) = $3::text) and not (select is_relayed from tier)
 ), wanted as (
   select distinct on (idempotency_key collate "C") * from item where idempotency_key is not null
   order by idempotency_key collate "C", place
@@ -72,8 +76,11 @@ select i.place::text as place, h.task_id as held_by, h.fingerprint as held_finge
     (select t.digest from outlast_task t where t.id = i.task_id and i.body is not null)) as earlier_digest
 from item i
 left join held h on h.key = i.idempotency_key
--- Notified here: when all rows were written nothing is selected, and then nobody would be notified.
+-- Notified here: when all rows were written nothing is selected, and then no worker would be notified.
 where i.task_id not in (select p.id from put p) and i.task_id not in (select k.task_id from kept k) and (select count(*) from note) >= 0
 union all
 select '0', null, null, null
 where $3::text is not null and current_setting('outlast.transaction', true) is distinct from $3::text
+union all
+select 'relayed', set_config('outlast.transaction', coalesce(nullif(current_setting('outlast.transaction', true), ''), pg_current_xact_id()::text), true), null, null
+where ($3::text is null or current_setting('outlast.transaction', true) = $3::text) and (select is_relayed from tier)

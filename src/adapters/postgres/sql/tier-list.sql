@@ -1,3 +1,3 @@
--- The stores that have served beside this database.
+-- The stores that have served beside this database, the latest one last.
 -- params: none
-select role, store, last_at from outlast_tier order by role collate "C", store collate "C"
+select role, store, last_at from outlast_tier order by last_at, role collate "C", store collate "C"
