@@ -1619,7 +1619,7 @@ select
   (select coalesce(total - ready, 0) from task)::text as tasks_later,
   (select count(*) from outlast_task where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
     and state = 'waiting' and due > statement_timestamp())::text as tasks_backoff,
-  (extract(epoch from clock_timestamp() - (select greatest(min(at), timestamptz 'epoch') from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms`,
+  (extract(epoch from clock_timestamp() - (select greatest(min(at), timestamptz 'epoch') from since where at <= statement_timestamp() having min(at) is not null)) * 1000)::bigint::text as oldest_ms`,
   outboxView: `select o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.state, o.schema_version <= $1 as supported, o.retries, o.last_error,
   to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as created,
   to_char(o.available_at at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') as available,

@@ -60,4 +60,4 @@ select
   (select coalesce(total - ready, 0) from task)::text as tasks_later,
   (select count(*) from outlast_task where failures + crashes > 0 and state in ('waiting', 'running', 'dead')
     and state = 'waiting' and due > statement_timestamp())::text as tasks_backoff,
-  (extract(epoch from clock_timestamp() - (select greatest(min(at), timestamptz 'epoch') from since where at <= statement_timestamp())) * 1000)::bigint::text as oldest_ms
+  (extract(epoch from clock_timestamp() - (select greatest(min(at), timestamptz 'epoch') from since where at <= statement_timestamp() having min(at) is not null)) * 1000)::bigint::text as oldest_ms
