@@ -21,7 +21,7 @@ const PAGES = /** @type {const} */ ({
   testing: [/^outlast\/testing/, 'Tests without a server. [The guide](../../guides/testing.md).'],
   frameworks: [
     /^outlast\/(?!task|admin|metrics|dev|testing)(?!pg|mysql2|mariadb|postgres-js|kysely|drizzle|prisma|typeorm|knex|mikro-orm|sequelize)./,
-    'Answers for web frameworks. [Limits](../../guides/admission.md).',
+    'Web frameworks. [The guide](../../guides/frameworks.md).',
   ],
   metrics: ['outlast/metrics', 'Figures of this process. [All of them](../metrics.md).'],
   dev: ['outlast/dev', '`outlast dev` from code.'],

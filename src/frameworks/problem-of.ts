@@ -1,8 +1,10 @@
-import { isOutlastError, isUnavailable } from '../errors/error.ts';
+import type { InputIssue } from '../errors/codes.ts';
+import { isOutlastError, isUnavailable, type OutlastError } from '../errors/error.ts';
+import { maskSecrets } from '../errors/mask-secrets.ts';
 
 /** A response in the format of RFC 9457. */
 export interface Problem {
-  readonly status: 429 | 503;
+  readonly status: 400 | 413 | 422 | 429 | 503;
   readonly headers: Readonly<Record<string, string>>;
   readonly body: string;
 }
@@ -12,25 +14,61 @@ const HEADERS = {
   'cache-control': 'no-store',
 } as const;
 
+/** How soon a caller may ask again while a store or broker is away: it is, at least, not back at once. */
+const AWAY_MS = 2_000;
+const MOST_ISSUES = 20;
+const MOST_CHARS = 200;
+
 /**
- * The response to an error that is about load and not about the request; null for every other error. It contains no
- * names of keys, queues or servers.
+ * The response to an error that is about the request or about load; null for every other error, which is the application's own. It
+ * contains no names of tasks, keys, queues or servers.
  */
 export function problemOf(error: unknown, random: () => number = Math.random): Problem | null {
+  if (!isOutlastError(error)) return null;
   if (isOutlastError(error, 'ERR_ADMISSION_REJECTED')) {
     const seconds = retryAfterSeconds(error.retryAfterMs, random());
     const detail = `A limit is reached. Ask again in ${seconds} s.`;
-    return {
-      status: 429,
-      headers: { ...HEADERS, 'retry-after': String(seconds) },
-      body: bodyOf(429, 'Too Many Requests', detail, error.code),
-    };
+    return withRetryAfter(problem(429, 'Too Many Requests', detail, error), seconds);
   }
-  if (!isOutlastError(error) || !isUnavailable(error)) return null;
-  const detail = 'A store or broker cannot be reached. Nothing was accepted for certain.';
-  const body = bodyOf(503, 'Service Unavailable', detail, error.code);
-  return { status: 503, headers: HEADERS, body };
+  if (isUnavailable(error)) {
+    const detail = 'A store or broker cannot be reached. Nothing was accepted for certain.';
+    const seconds = retryAfterSeconds(AWAY_MS, random());
+    return withRetryAfter(problem(503, 'Service Unavailable', detail, error), seconds);
+  }
+  return problemOfInput(error);
 }
+
+/** What a caller has sent is not what the task takes. */
+function problemOfInput(error: OutlastError): Problem | null {
+  if (isOutlastError(error, 'ERR_INPUT_INVALID'))
+    return problem(400, 'Bad Request', 'The input is not valid.', error, shownIssues(error.issues));
+  if (isOutlastError(error, 'ERR_INPUT_NOT_JSON')) {
+    const issues = shownIssues([{ path: error.path, message: 'It cannot be sent as JSON.' }]);
+    return problem(400, 'Bad Request', 'The input is not valid.', error, issues);
+  }
+  switch (error.code) {
+    case 'ERR_NAME_UNSAFE':
+      return problem(400, 'Bad Request', 'A key or name in the input cannot be used.', error);
+    case 'ERR_PAYLOAD_TOO_LARGE':
+      return problem(413, 'Content Too Large', 'The input is too large.', error);
+    case 'ERR_IDEMPOTENCY_MISMATCH':
+      return problem(
+        422,
+        'Unprocessable Content',
+        'This idempotency key was used with another input.',
+        error,
+      );
+    default:
+      return null;
+  }
+}
+
+/** Schemas are the user's, and so are these texts; they are bounded, and secrets in URLs masked. */
+const shownIssues = (issues: readonly InputIssue[]): readonly InputIssue[] =>
+  issues.slice(0, MOST_ISSUES).map(({ path, message }) => ({
+    path: path.slice(0, MOST_CHARS),
+    message: maskSecrets(message).slice(0, MOST_CHARS),
+  }));
 
 /**
  * Whole seconds, never sooner than asked for. Rounding would bring callers with different times together again, so it
@@ -41,6 +79,17 @@ export function retryAfterSeconds(retryAfterMs: number, random: number): number 
   return seconds + Math.floor(random * Math.max(2, Math.ceil(seconds / 4) + 1));
 }
 
-function bodyOf(status: number, title: string, detail: string, code: string): string {
-  return JSON.stringify({ type: 'about:blank', title, status, detail, code });
+function withRetryAfter(made: Problem, seconds: number): Problem {
+  return { ...made, headers: { ...made.headers, 'retry-after': String(seconds) } };
+}
+
+function problem(
+  status: Problem['status'],
+  title: string,
+  detail: string,
+  ...[{ code }, issues]: readonly [OutlastError, (readonly InputIssue[])?]
+): Problem {
+  const shown = issues === undefined ? {} : { issues };
+  const body = JSON.stringify({ type: 'about:blank', title, status, detail, code, ...shown });
+  return { status, headers: HEADERS, body };
 }

@@ -11,6 +11,7 @@ import { type Wildcard, starPattern } from '../task/glob.ts';
 import type { Keyring } from '../task/keyring.ts';
 import type { Redact } from '../task/redact.ts';
 import { soonAll } from '../task/names.ts';
+import { ambientTrace } from '../telemetry/ambient.ts';
 import type { Logger } from '../telemetry/logger.ts';
 import type { SendTrace, Traces } from '../telemetry/traces.ts';
 import { ALONE, type ComposeDeps, composeTask } from './compose.ts';
@@ -183,7 +184,10 @@ export class Producer<Tx> {
     const { parent, surroundings } = this.#deps;
     const nowMs = clock.now();
     const around = surroundings?.() ?? {};
-    const context = trace === null ? around.context : { ...around.context, ...trace.headers };
+    // Where no span is made for the send, its request's trace goes on.
+    const traced = trace?.headers['traceparent'] === undefined ? ambientTrace() : trace.headers;
+    const isTraced = traced['traceparent'] !== undefined;
+    const context = isTraced ? { ...around.context, ...traced } : around.context;
     return {
       nowMs,
       newId: () => uuidv7(nowMs),

@@ -60,6 +60,18 @@ export function readTraceparent(text: string | undefined): TracePoint | null {
 export const writeTraceparent = ({ traceId, spanId, flags }: TracePoint): string =>
   `00-${traceId}-${spanId}-${(flags & 0xff).toString(16).padStart(2, '0')}`;
 
+/**
+ * The trace in the headers of a request, of which anybody may have written anything: where it is, and what vendors keep in it. Its
+ * `baggage` is left out: that would hand on to every task, and to what follows, what a stranger has said.
+ */
+export function traceOfRequest(header: (name: string) => string | undefined): Headers {
+  const at = readTraceparent(header('traceparent'));
+  if (at === null) return {};
+  const state = header('tracestate') ?? '';
+  const traceparent = writeTraceparent(at);
+  return isKeptTrace('tracestate', state) ? { traceparent, tracestate: state } : { traceparent };
+}
+
 /** The headers of a step that was written earlier in the same trace: the task before it knows better where the trace is. */
 export function beforeIn(before: Headers, own: Headers): Headers {
   const trace = readTraceparent(own['traceparent'])?.traceId;

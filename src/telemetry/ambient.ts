@@ -14,7 +14,12 @@ interface Ambient {
   /** The context of the running task, as `currentTask()` returns it; null outside of a handler. */
   readonly task: object | null;
   readonly values: ContextValues;
+  /** The trace that a request came with, as headers. Missing: none, or another version of the package has put this here. */
+  readonly trace?: TraceValues;
 }
+
+type TraceValues = Readonly<Record<string, string>>;
+const NO_TRACE: TraceValues = Object.freeze({});
 
 // One for the whole process: a library that bundles its own copy of the package must find the same.
 const STORAGE_KEY = Symbol.for('outlast.ambient');
@@ -38,9 +43,21 @@ export const ambientTask = (): object | null => storage.getStore()?.task ?? null
  */
 export function withContext<T>(values: Readonly<Record<string, unknown>>, fn: () => T): T {
   const around = storage.getStore();
-  const all = boundedContext({ ...around?.values, ...values });
-  return storage.run({ task: around?.task ?? null, values: all }, fn);
+  return withinRequest({ values, trace: around?.trace ?? NO_TRACE }, fn);
 }
+
+/** The same for a request that is part of a trace. */
+export function withinRequest<T>(
+  { values, trace }: { readonly values: object; readonly trace: TraceValues },
+  fn: () => T,
+): T {
+  const around = storage.getStore();
+  const all = boundedContext({ ...around?.values, ...values });
+  return storage.run({ task: around?.task ?? null, values: all, trace }, fn);
+}
+
+/** The trace that the request came with in which this code runs; never inside of a task. */
+export const ambientTrace = (): TraceValues => storage.getStore()?.trace ?? NO_TRACE;
 
 /**
  * The context of the code that runs here: in a handler the one its task was sent with.
@@ -56,7 +73,7 @@ export function currentContext(): ContextValues {
 export function inContextOf<T>(envelope: Pick<Envelope, 'options'>, fn: () => T): T {
   const values = contextOf(envelope);
   if (values === NO_CONTEXT && currentContext() === NO_CONTEXT) return fn();
-  return storage.run({ task: ambientTask(), values }, fn);
+  return storage.run({ task: ambientTask(), values, trace: ambientTrace() }, fn);
 }
 
 const MARK = `"${CONTEXT_HEADER}":`;

@@ -27,11 +27,10 @@ export class OpenTelemetryTraces implements Traces {
     const { tracer } = this.#maker;
     if (tracer === null) return await fn(NOT_SENT);
     const { context, trace, SpanKind: kinds } = this.#maker.api;
-    const span = tracer.startSpan('create', {
-      kind: kinds.PRODUCER,
-      attributes: this.#maker.operation('create'),
-    });
-    const inside = trace.setSpan(context.active(), span);
+    const active = this.#maker.around(context.active());
+    const attributes = this.#maker.operation('create');
+    const span = tracer.startSpan('create', { kind: kinds.PRODUCER, attributes }, active);
+    const inside = trace.setSpan(active, span);
     const wrote: SendTrace['wrote'] = tasks => {
       const [first] = tasks;
       if (first === undefined) return;

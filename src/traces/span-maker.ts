@@ -8,6 +8,7 @@ import type {
   Tracer,
 } from '@opentelemetry/api';
 import { markedHeaders } from '../task/read-options.ts';
+import { ambientTrace } from '../telemetry/ambient.ts';
 import type { Traced } from '../telemetry/traces.ts';
 import { contextFrom, type Api } from './span-context.ts';
 
@@ -55,6 +56,15 @@ export class SpanMaker {
     const headers = markedHeaders(message, MARK);
     if (headers === null) return null;
     return contextFrom(this.api, headers, this.#settings.isTrusted(message.queue));
+  }
+
+  /** What is active, or else the trace that the request came with: not every application traces its requests itself. */
+  around(active: Context): Context {
+    const { trace } = this.api;
+    if (trace.getSpanContext(active) !== undefined) return active;
+    const from = contextFrom(this.api, ambientTrace(), true);
+    const at = from === null ? undefined : trace.getSpanContext(from);
+    return at === undefined ? active : trace.setSpanContext(active, at);
   }
 
   operation(name: Operation): Attributes {

@@ -15,6 +15,7 @@ import {
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
+import { outlastContext } from '../../dist/frameworks/express.js';
 import {
   chain,
   chord,
@@ -53,6 +54,7 @@ const sorry = task('traces.sorry', { input: text });
 const broken = task('traces.broken', { input: text, result: text });
 const body = task('traces.body', { input: unchecked<string[]>(), result: text });
 const sent = task('traces.sent', { result: text });
+const asked = task('traces.asked', { queue: 'requests' });
 
 beforeAll(async () => {
   server.listen(0, '127.0.0.1');
@@ -349,4 +351,33 @@ it.each([false, true])('loads OpenTelemetry only if it is asked for: %s', async 
   } finally {
     await made.dispose();
   }
+});
+
+it('goes on with the trace a request came with, where the application traces no requests', async () => {
+  const headers = { traceparent: `00-${'a'.repeat(32)}-${'b'.repeat(16)}-01`, tracestate: 'v=1' };
+  const send = (): Promise<{ id: string }> => outlast.transaction(tx => outlast.send(tx, asked));
+  const bind = outlastContext(outlast);
+  const inHttp = <T>(fn: () => Promise<T>): Promise<T> =>
+    new Promise((resolve, reject) => {
+      bind({ headers }, null, () => void fn().then(resolve, reject));
+    });
+  const { id } = await inHttp(send);
+  const create = spanOf('create requests', asked.name);
+  expect([create.spanContext().traceId, parentOf(create)]).toEqual([
+    'a'.repeat(32),
+    'b'.repeat(16),
+  ]);
+  const { rows } = await database.pool.query<{ options: string }>(
+    "select convert_from(options, 'utf8') as options from outlast_task where id = $1",
+    [id],
+  );
+  const carried = (JSON.parse(rows[0]?.options ?? '{}') as { headers: object }).headers;
+  expect(carried).toEqual({
+    traceparent: `00-${'a'.repeat(32)}-${idOf(create)}-01`,
+    tracestate: 'v=1',
+  });
+  // A span of the application itself counts more.
+  exporter.reset();
+  await inHttp(() => inRequest(send));
+  expect(spanOf('create requests', asked.name).spanContext().traceId).not.toBe('a'.repeat(32));
 });

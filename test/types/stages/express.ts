@@ -1,3 +1,3 @@
-import type { ErrorMiddleware } from 'outlast/express';
+import type { Express } from 'express';
 
-export declare const app: { use(middleware: ErrorMiddleware): void };
+export declare const app: Express;
