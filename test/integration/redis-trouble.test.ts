@@ -2,6 +2,7 @@ import { describe, expect, it, onTestFinished } from 'vitest';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { openRedisBroker, type RedisBroker } from '../../src/adapters/redis/redis-broker.ts';
+import type { RedisConnection } from '../../src/adapters/redis/redis-connection.ts';
 import { queueKeys } from '../../src/adapters/redis/redis-keys.ts';
 import type { Delivery, PublishOutcome } from '../../src/broker/broker.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
@@ -241,6 +242,18 @@ describe('sentinels', () => {
   }
 });
 
+/** The first slot of the cluster's second node. */
+const SECOND_NODE = 5_461;
+
+/** A queue in one of the 5,461 slots from this one on, which belong to one node. */
+async function queueIn(connection: RedisConnection, from: number): Promise<string> {
+  for (;;) {
+    const queue = unique('queue');
+    const slot = Number(await connection.command('cluster', 'keyslot', queue));
+    if (slot >= from && slot < from + SECOND_NODE) return queue;
+  }
+}
+
 describe('a cluster', () => {
   it('continues without one of its nodes, and uses it again when it returns', async () => {
     const cluster = await startRedisCluster(['--appendonly', 'yes']);
@@ -257,6 +270,46 @@ describe('a cluster', () => {
     const queues = messages.map(({ queue }) => queue);
     const taken = await broker.take(queues, 1_000);
     expect(new Set(idsOf(taken))).toEqual(new Set(ids(messages)));
+  });
+
+  it('gives what it has although another node is silent, and keeps its lease there', async () => {
+    const cluster = await startRedisCluster();
+    onTestFinished(() => cluster.dispose());
+    // Shorter than the driver waits for the silent node.
+    const { broker, connection } = await openTestBroker(cluster.url, 5_000);
+    const { broker: other } = await openTestBroker(cluster.url);
+    onTestFinished(async () => {
+      cluster.nodes[1]?.signal('SIGCONT');
+      await Promise.all([broker.close(), other.close()]);
+    });
+    const [awake, asleep] = [await queueIn(connection, 0), await queueIn(connection, SECOND_NODE)];
+    const [first, second] = [makeEnvelope({ queue: awake }), makeEnvelope({ queue: asleep })];
+    expect(statuses(await broker.publish([first, second]))).toEqual(['confirmed', 'confirmed']);
+    const hidden = await broker.take([asleep], 1);
+    cluster.nodes[1]?.signal('SIGSTOP');
+    const took = async (): Promise<readonly [Delivery[], number]> => {
+      const startedAt = performance.now();
+      const some = await broker.take([awake, asleep], 10);
+      return [[...some], performance.now() - startedAt];
+    };
+    const [taken, waitedMs] = await took();
+    expect(idsOf(taken)).toEqual([first.id]);
+    expect(broker.silentMs([asleep])).toBeGreaterThan(5_000);
+    // More than a lease has passed while the renewal of the silent queue waited.
+    expect(await other.take([awake], 10)).toEqual([]);
+    // It is left alone for a while, so that the other one is not held up again.
+    await broker.publish([makeEnvelope({ queue: awake })]);
+    const [next, shorterMs] = await took();
+    expect(next).toHaveLength(1);
+    expect(shorterMs).toBeLessThan(waitedMs / 2);
+    await broker.ack(taken);
+    cluster.nodes[1]?.signal('SIGCONT');
+    await until(() =>
+      broker.ack(hidden).then(
+        () => true,
+        () => false,
+      ),
+    );
   });
 
   it('emits hints for queues on all of its nodes', async () => {

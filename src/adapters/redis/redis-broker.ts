@@ -95,9 +95,9 @@ export class RedisBroker implements Broker {
   async take(queues: readonly string[], limit: number): Promise<readonly Delivery[]> {
     if (queues.length === 0 || limit <= 0) return [];
     for (const queue of queues) this.#publisher.declare(queue);
-    const taken = await this.#hold.take(queues, limit);
+    const { elements: taken, silent } = await this.#hold.take(queues, limit);
     const now = systemClock.monotonic();
-    for (const queue of queues) this.#answeredAt.set(queue, now);
+    for (const queue of queues) if (!silent.has(queue)) this.#answeredAt.set(queue, now);
     const decoded = this.#decode(taken);
     const rest = taken.slice(decoded.length).map(({ tag }) => tag);
     // If that fails, the next heartbeat does it: the decoded ones must be returned.

@@ -12,6 +12,14 @@ export interface TakenElement {
   readonly bytes: Uint8Array;
 }
 
+/** What one call has taken, and the queues whose node did not answer; of them nothing is known. */
+export interface Taken {
+  readonly elements: readonly TakenElement[];
+  readonly silent: ReadonlySet<string>;
+}
+
+const NO_QUEUES: ReadonlySet<string> = new Set();
+
 export interface RedisHoldOptions {
   /** The name of our hashes and our lease. */
   readonly consumer: string;
@@ -24,6 +32,8 @@ const BEATS_PER_LEASE = 5;
 const CALL_LIMIT = 500;
 /** Two values each: fits on Lua's stack with a margin. */
 const TAKE_LIMIT = 1_000;
+/** A queue whose node let us wait is left alone for this many times as long, while others have something. */
+const REST_FACTOR = 2;
 
 /**
  * What one consumer holds: elements in a Redis hash, under a lease, and their tags here.
@@ -42,6 +52,10 @@ export class RedisHold {
   readonly #asked = new Map<string, readonly string[]>();
   /** Queues in which we may hold elements unknown to this process. */
   readonly #doubtful = new Set<string>();
+  /** On a cluster: queues that are not asked before this moment. */
+  readonly #restsUntil = new Map<string, number>();
+  /** Renewals without an answer yet, by queue. */
+  readonly #renewals = new Map<string, Promise<void>>();
   #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
@@ -51,15 +65,46 @@ export class RedisHold {
     this.#leaseMs = options.leaseMs;
   }
 
-  async take(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
-    if (!this.#connection.isCluster) return await this.#takeFrom(queues, limit);
-    // Queues live on different nodes, and a script runs on one of them.
-    const taken: TakenElement[] = [];
+  async take(queues: readonly string[], limit: number): Promise<Taken> {
+    if (!this.#connection.isCluster)
+      return { elements: await this.#takeFrom(queues, limit), silent: NO_QUEUES };
+    return await this.#takeApart(queues, limit);
+  }
+
+  /**
+   * Queues live on different nodes, and a script runs on one of them. What one node has given must be returned, whatever
+   * happens to the next one: it is ours, so nobody else will ever have it.
+   */
+  async #takeApart(queues: readonly string[], limit: number): Promise<Taken> {
+    const elements: TakenElement[] = [];
+    const silent = new Map<string, number>();
+    let answers = 0;
+    let failure: Error | undefined;
     for (const queue of queues) {
-      if (taken.length < limit)
-        taken.push(...(await this.#takeFrom([queue], limit - taken.length)));
+      const from = performance.now();
+      if (elements.length >= limit) break;
+      if (from < (this.#restsUntil.get(queue) ?? -Infinity)) silent.set(queue, 0);
+      else
+        try {
+          elements.push(...(await this.#takeFrom([queue], limit - elements.length)));
+          answers += 1;
+        } catch (error) {
+          failure = error as Error;
+          silent.set(queue, performance.now() - from);
+        }
     }
-    return taken;
+    if (elements.length === 0 && failure !== undefined) {
+      this.#rest(answers > 0 ? silent : new Map());
+      throw failure;
+    }
+    this.#rest(silent);
+    return { elements, silent: new Set(silent.keys()) };
+  }
+
+  #rest(silent: ReadonlyMap<string, number>): void {
+    const now = performance.now();
+    for (const [queue, waitedMs] of silent)
+      if (waitedMs > 0) this.#restsUntil.set(queue, now + REST_FACTOR * waitedMs);
   }
 
   async #takeFrom(queues: readonly string[], limit: number): Promise<readonly TakenElement[]> {
@@ -156,17 +201,27 @@ export class RedisHold {
     const isIdle = this.#known.size === 0 && this.#doubtful.size === 0;
     if (this.#timer !== undefined || isIdle || this.#isClosed) return;
     this.#timer = setTimeout(() => {
-      void this.beat().finally(() => {
-        this.#timer = undefined;
-        this.#keepBeating();
-      });
+      this.#timer = undefined;
+      void this.beat();
+      this.#keepBeating();
     }, this.#leaseMs / BEATS_PER_LEASE).unref();
   }
 
-  /** Renews the leases of queues we hold elements of. The next heartbeat makes up for a failed one. */
+  /**
+   * Renews the leases of queues we hold elements of. The next heartbeat makes up for a failed one, and does not wait for one
+   * that a silent node of a cluster has not answered: the leases on other nodes would end meanwhile.
+   */
   async beat(): Promise<void> {
     const queues = new Set([...this.#known.values(), ...this.#doubtful]);
-    await Promise.allSettled([...queues].map(queue => this.#renew(queue)));
+    await Promise.allSettled([...queues].map(queue => this.#renewOnce(queue)));
+  }
+
+  #renewOnce(queue: string): Promise<void> {
+    const before = this.#renewals.get(queue);
+    if (before !== undefined) return before;
+    const renewal = this.#renew(queue).finally(() => this.#renewals.delete(queue));
+    this.#renewals.set(queue, renewal);
+    return renewal;
   }
 
   async #renew(queue: string): Promise<void> {
