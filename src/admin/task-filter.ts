@@ -1,4 +1,4 @@
-import { nearest } from '../config/options.ts';
+import { nearest } from '../options/nearest.ts';
 import { outlastError } from '../errors/error.ts';
 import type { TaskLine } from '../ledger/task-line.ts';
 import { durationMs, type Duration } from '../task/duration.ts';

@@ -3,7 +3,8 @@ import {
   type AdmissionRule,
   type AdmissionRuleOptions,
 } from '../task/admission-rule.ts';
-import { asRecord, dropUndefined, nearest, rangeError, refuseUnknown } from './options.ts';
+import { asRecord, dropUndefined, rangeError, refuseUnknown } from './options.ts';
+import { nearest } from '../options/nearest.ts';
 
 /** What a pattern may match, the most specific first. */
 export const ADMISSION_KINDS = ['tenant', 'task', 'queue'] as const;

@@ -3,7 +3,6 @@ import { envIn } from '../options/option.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import { ALL_OPTIONS, flagOf, OPTION_TABLE, type OptionRow } from './option-table.ts';
 import {
-  nearest,
   rangeError,
   refuseUnknown,
   SECTION_NAMES,
@@ -11,6 +10,7 @@ import {
   type NameOf,
   type SectionName,
 } from './options.ts';
+import { nearest } from '../options/nearest.ts';
 import { queuesFromText } from './queues.ts';
 import type { RelayOptions, ResurrectorOptions, WorkerOptions } from './options.generated.ts';
 

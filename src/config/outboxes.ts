@@ -2,7 +2,8 @@ import { outlastError } from '../errors/error.ts';
 import { safeName } from '../task/names.ts';
 import type { OutboxTarget } from './database-target.ts';
 import { inSchema, isEmbedded, parseDatabaseUrl } from './database-url.ts';
-import { asRecord, dropUndefined, nearest, rangeError, refuseUnknown } from './options.ts';
+import { asRecord, dropUndefined, rangeError, refuseUnknown } from './options.ts';
+import { nearest } from '../options/nearest.ts';
 
 /** Reads the outboxes in separate databases. */
 export function readOutboxes(

@@ -63,7 +63,7 @@ export async function draftStep(step: Step): Promise<StepDraft> {
 export function notATask(): Error {
   return outlastError('ERR_TASK_UNKNOWN', {
     message: 'what was given is not a task',
-    hint: "Declare one: task('name', { input }). Workflows are sent with `send` or `sendMany`, and stand in no chain or link.",
+    hint: "The order is send(tx, task, input), and push(task, input). Declare a task with task('name', { input }). Workflows are sent with `send` or `sendMany`, and stand in no chain or link.",
     fields: { task: '' },
   });
 }

@@ -7,6 +7,7 @@ import type { Context } from '../context/context.ts';
 import type { Stores } from '../context/stores.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
+import type { Logger } from '../telemetry/logger.ts';
 import { withBuiltins } from '../worker/celery-tasks.ts';
 import type { Handler } from '../worker/handler.ts';
 import type { IsolatePool } from '../worker/isolate/isolate-pool.ts';
@@ -58,6 +59,7 @@ export function makeWorker(context: Context, parts: WorkerParts): WorkerService 
       const signal = AbortSignal.any([outer, asked.signal]);
       const stores = await context.stores();
       const store = await context.checkpoints();
+      reportQueues(config.worker.queues, handlers, context.runtime.log);
       const member = await joinFleet({ context, stores, handlers, onShutdown });
       const { isolates, forceStop } = parts;
       worker = new Worker({
@@ -71,6 +73,20 @@ export function makeWorker(context: Context, parts: WorkerParts): WorkerService 
       await (member ? member.run(worker, signal, retire) : worker.run(signal, retire));
     },
   };
+}
+
+/** Handlers of which no task comes here are a queue that somebody has forgotten: nothing fails, and nothing runs. */
+function reportQueues(
+  taken: Readonly<Record<string, number>>,
+  handlers: ReadonlyMap<string, Handler>,
+  log: Logger,
+): void {
+  const queues = new Set([...handlers.values()].map(({ task }) => task.contract.queue));
+  if (queues.size === 0 || [...queues].some(queue => queue in taken)) return;
+  log.warn(
+    { takesFrom: Object.keys(taken), tasksAreIn: [...queues] },
+    'no handler here has its tasks in a queue that this worker takes from: name it in worker.queues or --queues',
+  );
 }
 
 function workerDeps(

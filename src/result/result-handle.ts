@@ -217,7 +217,10 @@ function beforeCommit(id: string): Error {
 function timedOut(id: string, state: LifeState, timeoutMs: number): Error {
   return outlastError('ERR_RESULT_TIMEOUT', {
     message: `${id} is ${state} after ${timeoutMs} ms`,
-    hint: 'Wait longer with result({ timeout }), or check that relay and worker run.',
+    hint:
+      state === 'unknown'
+        ? 'It was rolled back, or its transaction is still open (ask after COMMIT, never inside of it), or it is a step whose turn has not come.'
+        : `\`outlast tasks why ${id}\` says what it waits for. Or wait longer: result({ timeout }).`,
     fields: { id, state },
   });
 }

@@ -1,4 +1,5 @@
 import { outlastError } from '../errors/error.ts';
+import { nearest } from '../options/nearest.ts';
 import type { StandardSchema } from './standard-schema.ts';
 
 /** Throws for the first key that is not among the known ones; `whose` begins the sentence. */
@@ -9,10 +10,11 @@ export function refuseUnknown(
 ): void {
   const unknown = keys.find(key => !known.includes(key));
   if (unknown === undefined) return;
+  const near = nearest(unknown, known);
   throw outlastError('ERR_UNKNOWN_OPTION', {
     message: `${whose} has an unknown option \`${unknown}\``,
-    hint: `Known options are ${known.join(', ')}.`,
-    fields: { option: unknown, nearest: null },
+    hint: near === null ? `Known options are ${known.join(', ')}.` : `Did you mean \`${near}\`?`,
+    fields: { option: unknown, nearest: near },
   });
 }
 

@@ -276,6 +276,26 @@ describe('a test kit', () => {
     expect(await draining).toMatchObject({ dead: 1 });
   });
 
+  it('says what was meant where a call is slightly wrong', async () => {
+    const { outlast, send, kit } = await setup();
+    const hint = (text: string): unknown => expect.objectContaining({ hint: text });
+    await expect(send('1', 1, { countDown: '5s' })).rejects.toEqual(
+      hint('Did you mean `countdown`?'),
+    );
+    const swapped = outlast.transaction(tx => outlast.send(charge as never, tx as never));
+    await expect(swapped).rejects.toEqual(
+      expect.objectContaining({ hint: expect.stringContaining('send(tx, task, input)') }),
+    );
+    class Result {}
+    const arrow = outlast.handler(receipt, async (_, ctx) => {
+      await ctx.transaction(async () => new Result());
+    });
+    expect(await kit.perform(arrow, 'x')).toMatchObject({
+      state: 'retry',
+      error: { message: expect.stringMatching(/ctx\.transaction .* step main .* a Result/) },
+    });
+  });
+
   it('performs one run of a handler, with the attempt it is told, and beside what else waits', async () => {
     const { kit, send, outlast, tasks, runs } = await setup();
     const [charging] = tasks as [(typeof tasks)[0]];

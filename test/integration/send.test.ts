@@ -147,7 +147,14 @@ describe('a send', () => {
       await client.query('COMMIT');
       await client.query('BEGIN');
       const waiting = sent.result({ timeout: '10ms' });
-      await expect(waiting).rejects.toMatchObject({ code: 'ERR_RESULT_TIMEOUT' });
+      await expect(waiting).rejects.toMatchObject({
+        code: 'ERR_RESULT_TIMEOUT',
+        hint: expect.stringContaining('ask after COMMIT') as unknown,
+      });
+      const alone = await outlast.transaction(tx => outlast.send(tx, nightly));
+      await expect(alone.result({ timeout: '10ms' })).rejects.toMatchObject({
+        hint: expect.stringContaining(`outlast tasks why ${alone.id}`) as unknown,
+      });
       await client.query('ROLLBACK');
     } finally {
       client.release();

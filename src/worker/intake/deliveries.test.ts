@@ -54,6 +54,19 @@ it('answers the caller of an unreadable message, unless any sender could have ch
   expect([stored.length, sent.length]).toEqual([1, 1]);
 });
 
+it('reports a task without a handler once, and not each of them', async () => {
+  const said: unknown[] = [];
+  const log = { ...silentLogger, warn: ({ task }: { task?: unknown }) => void said.push(task) };
+  const store = new MemoryLedger({ clock: systemClock });
+  const broker = new MemoryBroker().connect();
+  const names = ['a', 'b', 'a', 'a', 'b'];
+  await broker.publish(names.map(name => makeEnvelope({ queue: 'q', name })));
+  const deps = { ledger: store, broker, runtime: { ...RUNTIME, log }, redact: null };
+  for (let taken = 0; taken < names.length; taken++)
+    await acceptDeliveries(await broker.take(['q'], 1), { worker: 'w', runnable: {} }, deps);
+  expect(said).toEqual(['a', 'b']);
+});
+
 it('parks messages that are not due in the ledger with one call, and acknowledges them', async () => {
   const store = new MemoryLedger({ clock: systemClock });
   let calls = 0;

@@ -128,11 +128,26 @@ function reportRefused(
 ): void {
   for (const { id, name, queue } of tasks)
     runtime.emit('task:refused', { id, name, queue, worker });
-  for (const name of new Set(tasks.map(task => task.name)))
+  const told = toldOf(runtime);
+  for (const { name } of tasks) {
+    if (told.has(name) || told.size === MOST_TOLD) continue;
+    told.add(name);
     runtime.log.warn(
       { task: name, worker },
-      'no handler here for this task; left to other workers',
+      'no handler here for this task; left to other workers. Further ones of this name are not reported',
     );
+  }
+}
+
+/** Two services on one queue meet each other's tasks all the time: each name is reported once in a process. */
+const TOLD = new WeakMap<Runtime, Set<string>>();
+/** Names come with messages: some sender could make up new ones for ever. */
+const MOST_TOLD = 1_000;
+
+function toldOf(runtime: Runtime): Set<string> {
+  const told = TOLD.get(runtime) ?? new Set<string>();
+  TOLD.set(runtime, told);
+  return told;
 }
 
 /** All at once; if the store refuses that, one by one, because one of them is the cause. Returns those not buried. */

@@ -13,6 +13,7 @@ import { NO_OPTIONS, readOptions } from '../../task/read-options.ts';
 import type { Logger } from '../../telemetry/logger.ts';
 import type { TaskContext } from '../context.ts';
 import { type EffectDoor, type EffectKey, fenceStale } from '../effects/door.ts';
+import { encodeStep } from '../effects/encode-step.ts';
 import type { Handler } from '../handler.ts';
 import { RunContext, type RunOperations } from './run-context.ts';
 import { type RunStop, type StopReason, softlyTimedOut, timedOut } from './settlement.ts';
@@ -318,7 +319,7 @@ export class RunScope implements RunOperations {
     this.#claimStep(safeName(step, 'step'));
     const bytes = await this.#pass(`the ctx.transaction of the step ${step}`, step, async tx => {
       const value = await fn(tx);
-      return value === undefined ? null : toBytes(encodeJson(value));
+      return value === undefined ? null : encodeStep(value, step);
     });
     await this.#deps.runtime.faultPoint('door.committed-not-told');
     return (bytes === null ? undefined : decodeJson(toText(bytes))) as T;

@@ -1,0 +1,6 @@
+const { defineConfig } = require('outlast');
+
+module.exports = defineConfig({
+  tasks: ['./src/handlers/*'],
+  worker: { queues: ['errands'] },
+});
