@@ -5,6 +5,7 @@ import type { Duration } from '../task/duration.ts';
 import type { TaskHandle } from '../result/result-handle.ts';
 import type { Call, Permit, ResultOf, SendRest, Task, TaskShape } from '../task/define-task.ts';
 import type { EventListener, EventName } from '../telemetry/events.ts';
+import type { LockAnswer } from '../idempotency/idempotency-lock.ts';
 import type { Handler, HandlerFunction, HandlerOptions } from '../worker/handler.ts';
 import type { Schedules } from './create-schedules.ts';
 import type { Context } from '../context/context.ts';
@@ -62,18 +63,19 @@ export interface Outlast<Tx = SqlTransaction> extends AsyncDisposable {
     handler: HandlerFunction<S, Tx, C> | HandlerOptions<S, Tx, C>,
   ): Handler;
   /**
-   * Runs `fn` once for its key; every other caller, in any process, waits and gets its result, which is kept for `ttl`. The
-   * result must be JSON. If `fn` throws, the next caller gets the key. `signal` fires when another caller may have the key.
+   * Runs `fn` once for its key; every other caller, in any process, waits and gets its result, which is kept for `ttl`. `ran`
+   * says whether it was this call that ran it. The result must be JSON. If `fn` throws, the next caller gets the key. `signal` fires when another caller may have the key.
    *
    * @example
-   * const { rows } = await outlast.idempotencyLock('import-7', '1h', signal => importFile('7.csv', { signal }));
+   * const { value, ran } = await outlast.idempotencyLock('import-7', '1h', signal => importFile('7.csv', { signal }));
+   * if (ran) console.log(`imported ${value.rows} rows`);
    */
   idempotencyLock<T>(
     key: string,
     ttl: Duration,
     fn: (signal: AbortSignal) => Promise<T> | T,
     options?: LockOptions,
-  ): Promise<T>;
+  ): Promise<LockAnswer<T>>;
   /** Tasks that are sent by the clock. */
   readonly schedules: Schedules;
   /** Subscribes to an event of this process; returns the function that unsubscribes. */

@@ -23,13 +23,18 @@ function setup() {
     },
   });
   const runtime = { clock, random: systemRandom, log: silentLogger };
-  const locked = <T>(fn: LockRequest<T>['fn'], more: Partial<LockRequest<T>> = {}): Promise<T> => {
+  const asked = <T>(fn: LockRequest<T>['fn'], more: Partial<LockRequest<T>> = {}) => {
     const request = { key: 'import-7', ttlMs: 60_000, waitMs: null, fn, ...more };
     const running = runLocked(request, { store, runtime });
     running.catch(() => undefined);
     return running;
   };
-  return { time, memory, locked, cut: (value: boolean) => void (isAway = value) };
+  const locked = <T>(fn: LockRequest<T>['fn'], more: Partial<LockRequest<T>> = {}): Promise<T> => {
+    const value = asked(fn, more).then(answer => answer.value);
+    value.catch(() => undefined);
+    return value;
+  };
+  return { time, memory, asked, locked, cut: (value: boolean) => void (isAway = value) };
 }
 
 /** A function that ends when the test ends it. */
@@ -51,6 +56,12 @@ function slow<T>() {
 }
 
 describe('a function under an idempotency lock', () => {
+  it('says whether it ran for this call', async () => {
+    const { asked } = setup();
+    expect(await asked(() => 1)).toEqual({ value: 1, ran: true });
+    expect(await asked(() => 2)).toEqual({ value: 1, ran: false });
+  });
+
   it('runs once, for as long as it takes; other callers wait and get its result', async () => {
     const { time, locked } = setup();
     const one = slow<{ rows: number }>();

@@ -23,6 +23,14 @@ export interface LockRequest<T> {
   readonly fn: (signal: AbortSignal) => Promise<T> | T;
 }
 
+/** What `idempotencyLock` gives. */
+export interface LockAnswer<T> {
+  /** What the function has returned, as JSON carries it. */
+  readonly value: T;
+  /** True: the function ran for this call. False: it ran for another one, and this is the stored answer. */
+  readonly ran: boolean;
+}
+
 /** The steps a lock takes. */
 export type LockStore = Pick<IdempotencyStore, 'acquire' | 'renew' | 'complete' | 'free'>;
 
@@ -36,7 +44,10 @@ export interface LockDeps {
  * that asks while it runs waits. If `fn` throws, the key is freed and the next caller runs it. The key is held under a
  * lease, as no ledger knows free-standing code: when it is lost, the signal fires and the call ends with `ERR_LEASE_LOST`.
  */
-export async function runLocked<T>(request: LockRequest<T>, deps: LockDeps): Promise<T> {
+export async function runLocked<T>(
+  request: LockRequest<T>,
+  deps: LockDeps,
+): Promise<LockAnswer<T>> {
   const { store, runtime } = deps;
   const key = lockKey(request.key);
   const token = runtime.random.token();
@@ -45,9 +56,12 @@ export async function runLocked<T>(request: LockRequest<T>, deps: LockDeps): Pro
   for (let lookMs = SHORTEST_LOOK_MS; ; lookMs = Math.min(2 * lookMs, LONGEST_LOOK_MS)) {
     const sentAt = runtime.clock.monotonic();
     const reply = await store.acquire({ ...owner, digest: '', leaseMs: LEASE_MS });
-    if (reply.status === 'done') return decode(reply.result) as T;
+    if (reply.status === 'done') return { value: decode(reply.result) as T, ran: false };
     if (reply.status === 'owned')
-      return await new Lock(owner, sentAt, deps).run(request.fn, request.ttlMs);
+      return {
+        value: await new Lock(owner, sentAt, deps).run(request.fn, request.ttlMs),
+        ran: true,
+      };
     const leftMs = startedAt + (request.waitMs ?? Infinity) - runtime.clock.monotonic();
     if (leftMs <= 0) throw waitedTooLong(request.key);
     await sleep(runtime.clock, Math.min(lookMs, leftMs));

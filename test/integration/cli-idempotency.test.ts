@@ -48,7 +48,8 @@ async function held(key: string, id: string): Promise<void> {
 
 describe('idempotency', () => {
   it('shows a result and deletes it, so that the next task runs', async () => {
-    const import7 = (rows: number) => outlast.idempotencyLock('import-7', '1h', () => ({ rows }));
+    const import7 = async (rows: number) =>
+      (await outlast.idempotencyLock('import-7', '1h', () => ({ rows }))).value;
     expect(await import7(3)).toEqual({ rows: 3 });
     expect(await import7(4)).toEqual({ rows: 3 });
     const shown = await verb('show', '#import-7');

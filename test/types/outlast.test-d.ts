@@ -455,11 +455,12 @@ outlast.on('task:finished', () => undefined);
 
 // (d) Free-standing code: its answer has the type of the function's.
 export async function importOnce(): Promise<number> {
-  const { rows } = await outlast.idempotencyLock('import-7', '1h', async signal => {
+  const { value, ran } = await outlast.idempotencyLock('import-7', '1h', async signal => {
     signal.throwIfAborted();
     return { rows: 3 };
   });
   // @ts-expect-error -- a number where a duration is due
   await outlast.idempotencyLock('import-7', 60, () => 1);
-  return rows + (await outlast.idempotencyLock('import-8', '1h', () => 1, { wait: '10s' }));
+  const second = await outlast.idempotencyLock('import-8', '1h', () => 1, { wait: '10s' });
+  return ran ? value.rows + second.value : 0;
 }
