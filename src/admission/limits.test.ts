@@ -35,6 +35,17 @@ describe('the limits of a task', () => {
     expect(keysOf(book, { name: 'x', queue: 'mail' })).toEqual([['queue:mail', 100]]);
   });
 
+  it('end with the one limit that all tasks share under one key', () => {
+    const all = new LimitBook(
+      readAdmission({ '*': { concurrency: 9 }, 'task:*': { concurrency: 3 } }),
+    );
+    for (const name of ['shop.charge', 'mail.send'])
+      expect(keysOf(all, { name, queue: 'q' })).toEqual([
+        [`task:${name}`, 3],
+        ['*', 9],
+      ]);
+  });
+
   it('start with the rule of the task itself; under one key the rule of the configuration wins', () => {
     const own = { name: 'shop.charge', queue: 'mail' };
     expect(keysOf(book, { ...own, admission: { key: 'a', concurrency: 1 } })).toEqual([

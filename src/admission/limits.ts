@@ -1,4 +1,9 @@
-import { ADMISSION_KINDS, type AdmissionKind, type AdmissionPattern } from '../config/admission.ts';
+import {
+  ADMISSION_KINDS,
+  ALL,
+  type AdmissionKind,
+  type AdmissionPattern,
+} from '../config/admission.ts';
 import type { Rate } from '../task/admission-rule.ts';
 import type { Envelope, EnvelopeOptions, OwnAdmission } from '../task/envelope.ts';
 import { globPattern } from '../task/glob.ts';
@@ -23,17 +28,20 @@ export interface Subject {
   readonly admission?: EnvelopeOptions['admission'] | undefined;
 }
 
-/** Finds the limits of a task: its own, and for tenant, task and queue the most specific one of the configuration. */
+/** Finds the limits of a task: its own, for tenant, task and queue the most specific one of the configuration, and that of all. */
 export class LimitBook {
   /** True: the configuration limits nothing. */
   readonly isEmpty: boolean;
   /** True: some limit of the configuration is a concurrency limit. */
   readonly limitsRuns: boolean;
+  readonly #all: Limit | null;
   readonly #patterns: ReadonlyMap<AdmissionKind, readonly Matcher[]>;
 
   constructor(patterns: readonly AdmissionPattern[]) {
     this.isEmpty = patterns.length === 0;
     this.limitsRuns = patterns.some(({ rule }) => rule.concurrency !== null);
+    const all = patterns.find(({ kind }) => kind === 'all');
+    this.#all = all === undefined ? null : { key: ALL, ...all.rule };
     this.#patterns = new Map(
       ADMISSION_KINDS.map(kind => [kind, matchersOf(patterns.filter(one => one.kind === kind))]),
     );
@@ -49,6 +57,7 @@ export class LimitBook {
       this.#find('tenant', tenant),
       this.#find('task', name),
       this.#find('queue', queue),
+      this.#all,
     ].filter(limit => limit !== null);
     return limits.filter(({ key }, at) => !limits.some((other, n) => n > at && other.key === key));
   }

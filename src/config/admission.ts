@@ -8,9 +8,12 @@ import { nearest } from '../options/nearest.ts';
 
 /** What a pattern may match, the most specific first. */
 export const ADMISSION_KINDS = ['tenant', 'task', 'queue'] as const;
-export type AdmissionKind = (typeof ADMISSION_KINDS)[number];
+export type AdmissionKind = (typeof ADMISSION_KINDS)[number] | 'all';
 
-/** Limits by pattern: `tenant:*`, `tenant:acme`, `queue:billing`, `task:shop.*`. */
+/** One limit, and one key, for all tasks together. */
+export const ALL = '*';
+
+/** Limits by pattern: `*`, `tenant:*`, `tenant:acme`, `queue:billing`, `task:shop.*`. */
 export type AdmissionOptions = Readonly<Record<string, AdmissionRuleOptions>>;
 
 /** One limit of the configuration. */
@@ -21,7 +24,7 @@ export interface AdmissionPattern {
   readonly rule: AdmissionRule;
 }
 
-const HINT = `Write 'tenant:*', 'queue:billing' or 'task:shop.charge'.`;
+const HINT = `Write 'tenant:*', 'queue:billing' or 'task:shop.charge', or '*' for all tasks together.`;
 
 /** Checks the admission section of a config. */
 export function readAdmission(value: unknown): readonly AdmissionPattern[] {
@@ -38,6 +41,7 @@ export function readAdmission(value: unknown): readonly AdmissionPattern[] {
 }
 
 function splitPattern(pattern: string, option: string): Pick<AdmissionPattern, 'kind' | 'name'> {
+  if (pattern === ALL) return { kind: 'all', name: ALL };
   const at = pattern.indexOf(':');
   const [kind, name] = [pattern.slice(0, Math.max(at, 0)), pattern.slice(at + 1)];
   if ((ADMISSION_KINDS as readonly string[]).includes(kind) && name !== '')

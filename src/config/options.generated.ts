@@ -97,6 +97,8 @@ export interface WorkerOptions {
   readonly beat?: Duration | undefined;
   /** Longest time the event loop may stand still before the process is killed. @default '120s' */
   readonly maxBlock?: Duration | undefined;
+  /** An attempt of a task whose contract names no `timeout` is aborted after this; 0: never. @default '0s' */
+  readonly timeout?: Duration | undefined;
   /** Longest sleep when no task is ready; a notification wakes the worker sooner. @default '1s' */
   readonly idleTime?: Duration | undefined;
   /** Time running tasks have to end after a stop; the rest is released for others. @default '30s' */
@@ -160,6 +162,7 @@ export interface ResolvedWorkerOptions {
   readonly leaseMs: number;
   readonly beatMs: number;
   readonly maxBlockMs: number;
+  readonly timeoutMs: number;
   readonly idleTimeMs: number;
   readonly shutdownTimeoutMs: number;
   readonly dedupWindowMs: number;
@@ -413,8 +416,9 @@ export interface OutlastConfig {
   readonly retention?: RetentionOptions | undefined;
   /**
    * How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } },
-   * 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`;
-   * of each kind the most specific counts.
+   * 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`:
+   * each name that matches is limited for itself, and of each kind the most specific pattern counts. `'*'` is one limit
+   * for all tasks together.
    * @default {}
    */
   readonly admission?: AdmissionOptions | undefined;

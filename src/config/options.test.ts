@@ -45,6 +45,7 @@ describe('defaults', () => {
     });
     expect(resolveWorkerOptions().options).toEqual({
       queues: { default: 1 },
+      timeoutMs: 0,
       concurrency: 50,
       processes: 1,
       leaseMs: 5_000,

@@ -232,6 +232,8 @@ export interface BegunTask extends RunRef {
   readonly isSuspect: boolean;
   readonly checkpoint: Uint8Array | null;
   readonly checkpointSeq: number;
+  /** How long a run may take where the task itself says nothing: the worker's own limit. Left out: as long as it takes. */
+  readonly timeoutMs?: number;
 }
 
 export interface TaskRef {

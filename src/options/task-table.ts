@@ -143,6 +143,13 @@ export const TASK_TABLE: OptionTable = Object.freeze({
         default: 'throw',
         sentence: 'What `push` does over the rate.',
       },
+      onOutage: {
+        kind: 'choice',
+        choices: ['throw', 'admit'],
+        default: 'throw',
+        sentence:
+          'What `push` does while the store of the limits cannot be asked: it fails, or the task comes in unchecked.',
+      },
     },
     resolved: 'ContractAdmission | null',
     sentence:

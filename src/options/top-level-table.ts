@@ -140,7 +140,7 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     type: 'AdmissionOptions',
     default: {},
     sentence:
-      "How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } }, 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`; of each kind the most specific counts.",
+      "How much may come in, and how many may run at once: `{ 'tenant:*': { rate: { limit: 50, per: '1s', burst: 5 } }, 'queue:billing': { concurrency: 200 } }`. Patterns are `tenant:`, `task:` or `queue:` and a name, with `*` and `?`: each name that matches is limited for itself, and of each kind the most specific pattern counts. `'*'` is one limit for all tasks together.",
     more: 'See [admission](../guides/admission.md).',
   },
   metrics: {

@@ -45,6 +45,14 @@ export const WORKER_TABLE: OptionTable = Object.freeze({
     max: '1d',
     sentence: 'Longest time the event loop may stand still before the process is killed.',
   },
+  timeout: {
+    kind: 'duration',
+    default: '0s',
+    min: '0s',
+    max: '30d',
+    sentence:
+      'An attempt of a task whose contract names no `timeout` is aborted after this; 0: never.',
+  },
   idleTime: {
     kind: 'duration',
     default: '1s',

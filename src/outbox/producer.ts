@@ -2,7 +2,7 @@ import { type Admission, admissionRequestOf } from '../admission/admission.ts';
 import type { LimitBook } from '../admission/limits.ts';
 import { HOLD_MS, HeldPermit } from '../admission/permit.ts';
 import type { Broker, PublishOutcome } from '../broker/broker.ts';
-import { isOutlastError, outlastError } from '../errors/error.ts';
+import { isOutlastError, isUnavailable, outlastError } from '../errors/error.ts';
 import { type Clock, type Random, uuidv7 } from '../runtime/runtime.ts';
 import type { Call, Permit, TaskCall } from '../task/define-task.ts';
 import { ownManner } from '../ledger/destinations.ts';
@@ -148,10 +148,11 @@ export class Producer<Tx> {
     const task = await composeTask(call, ALONE, this.#composeDeps(trace));
     checkDirect(task);
     trace?.wrote([task]);
+    const { admission } = call.task.contract;
     try {
-      return (await this.#publish(task)).id;
+      return (await this.#publish(task, admission?.onOutage)).id;
     } catch (error) {
-      const isDeferred = call.task.contract.admission?.onReject === 'defer';
+      const isDeferred = admission?.onReject === 'defer';
       if (!isDeferred || !isOutlastError(error, 'ERR_ADMISSION_REJECTED')) throw error;
       // From the outbox it continues like a sent task, when its limit allows.
       await this.#deps.adapter.transaction(tx => this.#deps.writer.write(tx, [task]));
@@ -202,15 +203,9 @@ export class Producer<Tx> {
     };
   }
 
-  async #publish(task: NewTask): Promise<SentRow> {
-    const admission = await this.#deps.admission();
+  async #publish(task: NewTask, onOutage: 'throw' | 'admit' = 'throw'): Promise<SentRow> {
     const envelope = envelopeOf(task);
-    const newcomer = admissionRequestOf(envelope);
-    const reservations = await admission.enter(newcomer, 'push');
-    const giveBack = async (): Promise<void> => {
-      reservations.spare(admission.ratesOf(newcomer.subject));
-      await reservations.refund().catch(() => undefined);
-    };
+    const giveBack = await this.#enter(envelope, onOutage);
     const outcome = await this.#hand(envelope, giveBack);
     if (outcome.status === 'confirmed') return { id: task.id, isNew: true };
     if (outcome.status === 'unavailable') throw unanswered(task, outcome.error);
@@ -219,6 +214,24 @@ export class Producer<Tx> {
       hint: 'Check that the queue exists.',
       fields: { queue: task.queue },
     });
+  }
+
+  /** Takes the rates of a push, or throws; returns what gives them back. */
+  async #enter(envelope: Envelope, onOutage: 'throw' | 'admit'): Promise<() => Promise<void>> {
+    const newcomer = admissionRequestOf(envelope);
+    try {
+      const admission = await this.#deps.admission();
+      const reservations = await admission.enter(newcomer, 'push');
+      return async () => {
+        reservations.spare(admission.ratesOf(newcomer.subject));
+        await reservations.refund().catch(() => undefined);
+      };
+    } catch (error) {
+      if (onOutage === 'throw' || !isUnavailable(error)) throw error;
+      const { id, name } = envelope;
+      this.#deps.log.warn({ id, name, error }, 'its limits cannot be asked: it comes in unchecked');
+      return () => Promise.resolve();
+    }
   }
 
   /** A message that certainly did not arrive gives back what it took; one without an answer may have arrived. */

@@ -113,6 +113,7 @@ function workerDeps(
     gate: new Gate({ reservations, book, handlers, runtime }),
     keyring,
     maxMessageBytes,
+    ...(config.worker.timeoutMs > 0 ? { timeoutMs: config.worker.timeoutMs } : {}),
     settings: workerSettings(config, name),
     ...destinationsOf(config, runtime.log, handlers),
   };

@@ -10,10 +10,13 @@ export interface ContractAdmission extends AdmissionRule {
   readonly key: ((input: unknown) => string) | null;
   /** What `push` does above the rate. */
   readonly onReject: 'throw' | 'defer';
+  /** What `push` does while the store of the limits is away. */
+  readonly onOutage: 'throw' | 'admit';
 }
 
 const { members } = rowOf(TASK_TABLE, 'admission', 'group');
 const ON_REJECT = rowOf(members, 'onReject', 'choice');
+const ON_OUTAGE = rowOf(members, 'onOutage', 'choice');
 
 /** Checks `admission` of a task's options. */
 export function admissionOf(name: string, given: unknown): ContractAdmission | null {
@@ -21,9 +24,14 @@ export function admissionOf(name: string, given: unknown): ContractAdmission | n
   const refuse = (keys: readonly string[], known: readonly string[]): void =>
     refuseUnknown(keys, known, `\`admission\` of ${name}`);
   const rule = readAdmissionRule(given, `admission of ${name}`, refuse, Object.keys(members));
-  const { key = null, onReject = ON_REJECT.default } = given as {
+  const {
+    key = null,
+    onReject = ON_REJECT.default,
+    onOutage = ON_OUTAGE.default,
+  } = given as {
     readonly key?: unknown;
     readonly onReject?: unknown;
+    readonly onOutage?: unknown;
   };
   const wrong = (member: string, hint: string): Error =>
     outlastError('ERR_OPTION_RANGE', {
@@ -35,9 +43,12 @@ export function admissionOf(name: string, given: unknown): ContractAdmission | n
     throw wrong('key', 'Give a function of the input: input => input.tenant, or leave it out.');
   if (!ON_REJECT.choices.includes(onReject as string))
     throw wrong('onReject', "Use 'throw' or 'defer'.");
+  if (!ON_OUTAGE.choices.includes(onOutage as string))
+    throw wrong('onOutage', "Use 'throw' or 'admit'.");
   return Object.freeze({
     ...rule,
     key: key as ContractAdmission['key'],
     onReject: onReject as ContractAdmission['onReject'],
+    onOutage: onOutage as ContractAdmission['onOutage'],
   });
 }

@@ -79,6 +79,11 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
     readonly key?: (input: ShapeOf<I, R, A, K>['input']) => string;
     /** What `push` does over the rate. @default 'throw' */
     readonly onReject?: 'throw' | 'defer';
+    /**
+     * What `push` does while the store of the limits cannot be asked: it fails, or the task comes in unchecked.
+     * @default 'throw'
+     */
+    readonly onOutage?: 'throw' | 'admit';
   };
   /**
    * Until when the outbox keeps the task: until the broker has confirmed it, or with `'end-to-end'` until it is over. A

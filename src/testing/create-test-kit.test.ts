@@ -276,6 +276,39 @@ describe('a test kit', () => {
     expect(await draining).toMatchObject({ dead: 1 });
   });
 
+  it('aborts a task that names no timeout after that of the worker, and leaves others their own', async () => {
+    const { outlast } = instance({ worker: { timeout: '10s' } });
+    const runs = ['kit.endless', 'kit.longer'].map(name => {
+      const contract = task(name, name === 'kit.longer' ? { timeout: '20s' } : {});
+      let start = (): void => undefined;
+      const started = new Promise<void>(resolve => (start = resolve));
+      const handler = outlast.handler(contract, {
+        retry: { maxAttempts: 1 },
+        run: (_, ctx) => {
+          start();
+          return new Promise<void>((_resolve, reject) =>
+            ctx.signal.addEventListener('abort', () => reject(new Error('stopped'))),
+          );
+        },
+      });
+      return { contract, started, handler };
+    });
+    await using kit = await createTestKit(outlast, { tasks: runs.map(({ handler }) => handler) });
+    const sent = await outlast.transaction(tx =>
+      outlast.sendMany(
+        tx,
+        runs.map(({ contract }) => contract.with()),
+      ),
+    );
+    const draining = kit.drain();
+    await Promise.all(runs.map(({ started }) => started));
+    const states = async () => await Promise.all(sent.map(handle => handle.state()));
+    await kit.clock.advance('11s');
+    expect(await states()).toEqual(['dead', 'running']);
+    await kit.clock.advance('9s');
+    expect(await draining).toMatchObject({ dead: 2 });
+  });
+
   it('says what was meant where a call is slightly wrong', async () => {
     const { outlast, send, kit } = await setup();
     const hint = (text: string): unknown => expect.objectContaining({ hint: text });
@@ -284,15 +317,21 @@ describe('a test kit', () => {
     );
     const swapped = outlast.transaction(tx => outlast.send(charge as never, tx as never));
     await expect(swapped).rejects.toEqual(
-      expect.objectContaining({ hint: expect.stringContaining('send(tx, task, input)') }),
+      expect.objectContaining({
+        hint: expect.stringContaining('send(tx, task, input)') as unknown,
+      }),
     );
-    class Result {}
+    class Result {
+      rows = [];
+    }
     const arrow = outlast.handler(receipt, async (_, ctx) => {
       await ctx.transaction(async () => new Result());
     });
     expect(await kit.perform(arrow, 'x')).toMatchObject({
       state: 'retry',
-      error: { message: expect.stringMatching(/ctx\.transaction .* step main .* a Result/) },
+      error: {
+        message: expect.stringMatching(/ctx\.transaction .* step main .* a Result/) as unknown,
+      },
     });
   });
 

@@ -7,6 +7,7 @@ import {
   startWorker,
   task,
   unchecked,
+  type Task,
   type EventMap,
   type Outlast,
   type OutlastConfig,
@@ -16,6 +17,9 @@ import { PgDatabase } from '../../dist/adapters/postgres/pg-database.js';
 import { PostgresAdmissionStore } from '../../dist/adapters/postgres/postgres-admission-store.js';
 import { fromPg } from '../../dist/adapters/transactions/pg.js';
 import { intervalUs } from '../../dist/task/admission-rule.js';
+import { RabbitInspector } from '../support/rabbit-inspector.ts';
+import { startRedis } from '../support/redis-server.ts';
+import { rabbitmqUrl } from '../support/servers.ts';
 import { gate, migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
 let database: MigratedDatabase;
@@ -145,6 +149,42 @@ describe('a push', () => {
     expect(await caught(outlast.push(limited))).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     expect(await caught(outlast.admit(limited))).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
     await outlast.close();
+  });
+
+  it('comes in unchecked while the store of its limits is away, if its task says so', async () => {
+    const { name, queue } = setup();
+    const ledger = await startRedis();
+    onTestFinished(() => ledger.dispose());
+    const options = {
+      broker: rabbitmqUrl(),
+      ledger: ledger.url,
+      log: { level: 'silent' },
+    } as const;
+    const outlast = createOutlast({ database: database.url, ...options });
+    opened.push(outlast as never);
+    const rate = { limit: 10, per: '1h' } as const;
+    const strict = task(`${name}.strict`, { queue, admission: { rate } });
+    const open = task(`${name}.open`, { queue, admission: { rate, onOutage: 'admit' } });
+    await outlast.push(strict);
+    await ledger.stop();
+    expect(await caught(outlast.push(strict))).toMatchObject({ code: 'ERR_STORE_UNAVAILABLE' });
+    await outlast.push(open);
+    const rabbit = await RabbitInspector.connect();
+    onTestFinished(() => rabbit.close());
+    expect(await rabbit.delete(queue)).toBe(2);
+  });
+
+  it('of any task is under the one limit that all of them share', async () => {
+    const { outlast, name, queue } = setup({ '*': { rate: { limit: 10, per: '1h', burst: 2 } } });
+    const [first, second, third] = ['a', 'b', 'c'].map(what =>
+      task(`${name}.${what}`, { queue: `${queue}.${what}` }),
+    ) as [Task, Task, Task];
+    await outlast.push(first);
+    await outlast.push(second);
+    expect(await caught(outlast.push(third))).toMatchObject({
+      code: 'ERR_ADMISSION_REJECTED',
+      key: '*',
+    });
   });
 });
 

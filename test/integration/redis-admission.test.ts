@@ -75,6 +75,32 @@ describe('admission in Redis', () => {
     expect(figures?.rejected).toBeGreaterThan(0);
   });
 
+  it('lets no more tasks of any kind run at once than the one limit of all', async () => {
+    const limited = createOutlast({
+      database: database.url,
+      broker: server.url,
+      admission: { '*': { concurrency: 2 } },
+    });
+    onTestFinished(() => limited.close());
+    const tasks = ['one', 'two', 'three'].map(name => task(`redis.${name}`, { queue: name }));
+    let [running, most, done] = [0, 0, 0];
+    const handlers = tasks.map(contract =>
+      limited.handler(contract, async () => {
+        running += 1;
+        most = Math.max(most, running);
+        await new Promise(resolve => setTimeout(resolve, 20));
+        running -= 1;
+        done += 1;
+      }),
+    );
+    for (const contract of [...tasks, ...tasks]) await limited.push(contract);
+    const queues = ['one', 'two', 'three'];
+    const worker = await startWorker(limited, { tasks: handlers, queues });
+    await until(async () => done === 6);
+    await worker.stop();
+    expect(most).toBe(2);
+  });
+
   it('sets an expiry on every key but reservations, which end with their runs', async () => {
     const limited = task('redis.limited', { admission: { rate: { limit: 100, per: '1h' } } });
     await outlast.admit(limited);

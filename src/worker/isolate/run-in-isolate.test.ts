@@ -62,6 +62,7 @@ interface Circumstances {
   /** When an isolate is free, in milliseconds from now. */
   readonly isolateMs?: number;
   readonly expiresMs?: number;
+  readonly workerTimeoutMs?: number;
   readonly isLeaseOver?: () => boolean;
 }
 
@@ -69,7 +70,13 @@ interface Circumstances {
 function setup(
   options: EnvelopeOptions = {},
   crashes = 0,
-  { openError, isolateMs = 0, expiresMs, isLeaseOver = () => false }: Circumstances = {},
+  {
+    openError,
+    isolateMs = 0,
+    expiresMs,
+    workerTimeoutMs,
+    isLeaseOver = () => false,
+  }: Circumstances = {},
 ) {
   const time = new VirtualTime();
   const { clock } = time;
@@ -126,7 +133,10 @@ function setup(
   };
   const settlement = runInIsolate(
     {
-      task: begun(options, crashes, expiresMs ?? null),
+      task: {
+        ...begun(options, crashes, expiresMs ?? null),
+        ...(workerTimeoutMs === undefined ? {} : { timeoutMs: workerTimeoutMs }),
+      },
       handler,
       mode: 'process',
       stop,
@@ -245,21 +255,27 @@ describe('a run in an isolate', () => {
     expect(await settlement).toEqual({ kind: 'release', outage });
   });
 
-  it('is killed at its timeout with half a second of grace, and is a failed attempt', async () => {
-    const { time, receive, killedAt, settlement } = setup({ timeoutMs: 10_000 });
-    await time.runUntil(1);
-    receive({ kind: 'begun' });
-    await time.runUntil(10_400);
-    expect(killedAt()).toBeNull();
-    await time.runUntil(20_000);
-    expect(killedAt()).toBe(10_500);
-    expect(await settlement).toMatchObject({
-      kind: 'fail',
-      isCrash: false,
-      delayMs: 1_000,
-      error: { type: 'ERR_TIMEOUT', message: 'isolate.task ran longer than its timeout' },
-    });
-  });
+  it.each([
+    ['its timeout', { timeoutMs: 10_000 }, {}],
+    ['the timeout of its worker', {}, { workerTimeoutMs: 10_000 }],
+  ])(
+    'is killed at %s with half a second of grace, and is a failed attempt',
+    async (_, own, more) => {
+      const { time, receive, killedAt, settlement } = setup(own, 0, more);
+      await time.runUntil(1);
+      receive({ kind: 'begun' });
+      await time.runUntil(10_400);
+      expect(killedAt()).toBeNull();
+      await time.runUntil(20_000);
+      expect(killedAt()).toBe(10_500);
+      expect(await settlement).toMatchObject({
+        kind: 'fail',
+        isCrash: false,
+        delayMs: 1_000,
+        error: { type: 'ERR_TIMEOUT', message: 'isolate.task ran longer than its timeout' },
+      });
+    },
+  );
 
   it('is killed at its deadline, and its task gets no further attempt', async () => {
     const { time, killedAt, settlement } = setup({ deadlineMs: 5_000 });

@@ -215,7 +215,7 @@ class IsolateRun {
   #startTimers(): void {
     const { task, handler } = this.#start;
     const { clock } = this.#deps.runtime;
-    const { timeoutMs, deadlineMs } = readOptions(task.envelope);
+    const { deadlineMs, timeoutMs = task.timeoutMs } = readOptions(task.envelope);
     const expire = (ms: number, what: string): void =>
       this.#after(ms + KILL_GRACE_MS, () => {
         const cause = timedOut(task, ms, what);

@@ -31,6 +31,8 @@ export interface ExecuteDeps extends RunScopeDeps {
   readonly checkpoints?: Checkpoints;
   /** Larger bodies are not run, whatever their source. Left out: no limit. */
   readonly maxMessageBytes?: number;
+  /** How long a run may take whose task names no timeout. Left out: as long as it takes; in an isolate the task says it. */
+  readonly timeoutMs?: number;
   /** Left out: nothing has to be signed. */
   readonly keyring?: Keyring;
   /** Which chords it counts. Left out: in an isolate, whose worker has checked. */
@@ -52,7 +54,9 @@ export interface ExecuteStart {
 }
 
 /** Runs one task from bytes to settlement. Never throws, and returns no promise if no handler runs. */
-export function execute(start: ExecuteStart, deps: ExecuteDeps): Settlement | Promise<Settlement> {
+export function execute(given: ExecuteStart, deps: ExecuteDeps): Settlement | Promise<Settlement> {
+  const { timeoutMs } = deps;
+  const start = timeoutMs === undefined ? given : { ...given, task: { ...given.task, timeoutMs } };
   try {
     const { envelope, checkpoint } = start.task;
     const accepting = deps.acceptAgain?.(start.task) ?? null;

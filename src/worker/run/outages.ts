@@ -122,7 +122,7 @@ export async function inTime<T>(
 ): Promise<T | Settlement> {
   const { clock } = runtime;
   const undo: (() => void)[] = [];
-  const { timeoutMs, deadlineMs } = readOptions(task.envelope);
+  const { deadlineMs, timeoutMs = task.timeoutMs } = readOptions(task.envelope);
   const over = new Promise<Settlement>(resolve => {
     const expire = (ms: number, what: string): void => {
       const end = (): void => {

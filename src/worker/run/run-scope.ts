@@ -89,7 +89,7 @@ export class RunScope implements RunOperations {
     this.#seq = task.checkpointSeq;
     this.options = readOptions(task.envelope);
     this.context = new RunContext(task, input, this.options, this);
-    if (this.options !== NO_OPTIONS) this.#startTimers();
+    if (this.options !== NO_OPTIONS || task.timeoutMs !== undefined) this.#startTimers();
     stop.onStop(() => {
       if (!this.#isOver) this.#end(leaseLost(task));
     });
@@ -236,7 +236,7 @@ export class RunScope implements RunOperations {
 
   #startTimers(): void {
     const { clock } = this.#deps.runtime;
-    const { timeoutMs, softTimeoutMs, deadlineMs } = this.options;
+    const { softTimeoutMs, deadlineMs, timeoutMs = this.#task.timeoutMs } = this.options;
     const timer = (ms: number, fn: () => void): void => this.#undoLater(clock.timer(ms, fn));
     if (timeoutMs !== undefined) timer(timeoutMs, () => this.#expire(timeoutMs, 'its timeout'));
     if (deadlineMs !== undefined)
