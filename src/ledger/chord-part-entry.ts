@@ -3,13 +3,13 @@ import type { Envelope, EnvelopeOptions } from '../task/envelope.ts';
 import { safeKey } from '../task/names.ts';
 import { readSignature } from '../task/signature.ts';
 import { countedGroup } from './open-chord.ts';
-import { textIn } from './expand-signature.ts';
+import { NO_INDEX, textIn } from './expand-signature.ts';
 import type { ChordPart, ChordPartEntry, ErrorRecord, FollowUp, Parent } from './ledger.ts';
 
 /** A task that belongs to the header of a chord. */
 interface Part {
   readonly envelope: Envelope;
-  readonly options: EnvelopeOptions;
+  readonly options: Pick<EnvelopeOptions, 'groupId' | 'groupIndex'>;
   readonly chord: string | null;
   readonly parent: Parent;
 }
@@ -34,7 +34,7 @@ export function partEntry(
   safeKey(groupId, 'the id of a group');
   const part: ChordPart = {
     groupId: countedGroup(groupId, parent, deps),
-    index: groupIndex ?? 0,
+    index: groupIndex ?? NO_INDEX,
     size: body.chordSize,
     taskId: envelope.id,
     ...(bodyId === null ? {} : { bodyId }),
@@ -45,7 +45,7 @@ export function partEntry(
   return [{ key: partKey(envelope.id, part), part, body: chord, parent }];
 }
 
-const MOST_PARTS = 2_147_483_647;
+const MOST_PARTS = NO_INDEX + 1;
 
 /** One index that a ledger cannot hold would keep all other parts of its batch from being counted. */
 function checkPosition({ groupId, taskId, index, size }: ChordPart): void {

@@ -77,7 +77,7 @@ function expandGroup(signature: Signature, context: SendContext): readonly Sendi
   const argument = signature.isImmutable ? null : context.argument;
   const tasks = listIn(membersOf(signature.kwargs), 'tasks') ?? [];
   return tasks.flatMap((task, index) =>
-    expandSignature(withErrbacks(task, signature), {
+    expandSignature(withErrbacks(withLinks(task, signature), signature), {
       id: derivedId(id, `group:${index}`),
       argument,
       chain: null,
@@ -101,8 +101,8 @@ function expandChord(signature: Signature, context: SendContext): readonly Sendi
     {
       task_id: JSON.stringify(bodyId ?? derivedId(header.id, 'chord')),
       ...(chain === null ? {} : { chain: restOf(body, chain) }),
-      // A chord in the header of another counts there when its body is done.
-      ...placeOf(context.group ?? null, context.chord ?? null),
+      // A chord in the header of another, or at the end of a chain there, counts there when its body is done.
+      ...placeOf(context.group ?? groupIn(options), context.chord ?? objectIn(options, 'chord')),
     },
     header.tasks.length,
   );
@@ -195,7 +195,7 @@ function placeOf(group: Sending['group'], chord: string | null): Record<string, 
 const withErrbacks = (text: string, { options }: Signature): string =>
   withMore(text, 'link_error', listIn(options, 'link_error'));
 
-/** The task whose end is that of a chord or chain with links. */
+/** The tasks whose end is that of a chord, chain or group with links. */
 const withLinks = (text: string, { options }: Signature): string =>
   withMore(text, 'link', listIn(options, 'link'));
 
@@ -205,12 +205,20 @@ function withMore(text: string, key: string, more: readonly string[] | null): st
   return withOptions(text, { [key]: `[${[...new Set([...own, ...more])].join(',')}]` });
 }
 
-function groupIn(options: Texts): Sending['group'] {
+export function groupIn(options: Texts): Sending['group'] {
   const id = textIn(options, 'group_id');
-  return id === null ? null : { id, index: Number(options.get('group_index') ?? 0) };
+  return id === null ? null : { id, index: indexIn(options) };
 }
 
 type Texts = ReadonlyMap<string, string>;
+
+/** Celery 5.2 gives the tasks of a group that is no chord no index: they come after those that have one. */
+export const NO_INDEX = 2_147_483_646;
+
+function indexIn(options: Texts): number {
+  const text = options.get('group_index') ?? 'null';
+  return text === 'null' ? NO_INDEX : Number(text);
+}
 
 export function textIn(texts: Texts, key: string): string | null {
   const value = decodePython(texts.get(key) ?? 'null');
@@ -224,7 +232,7 @@ export function listIn(texts: Texts, key: string): readonly string[] | null {
   return text.startsWith('[') ? itemsOf(text) : [text];
 }
 
-function objectIn(texts: Texts, key: string): string | null {
+export function objectIn(texts: Texts, key: string): string | null {
   const text = texts.get(key) ?? 'null';
   return text.startsWith('{') ? text : null;
 }

@@ -5,26 +5,19 @@ import { encodeJson, toBytes } from '../task/json.ts';
 import { type Keyring, NO_KEYS } from '../task/keyring.ts';
 import { safeKey } from '../task/names.ts';
 import { type Redact, redactEmbed } from '../task/redact.ts';
-import { membersOf } from '../task/json-slices.ts';
 import { readOptions } from '../task/read-options.ts';
-import {
-  EMBED,
-  type Signature,
-  encodeEmbed,
-  hasFollowUps,
-  readEmbed,
-  readSignature,
-} from '../task/signature.ts';
+import { EMBED, encodeEmbed, hasFollowUps, readEmbed } from '../task/signature.ts';
 import { beforeIn } from '../task/trace-headers.ts';
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS, handOnHeaders } from '../wire/headers.ts';
 import { type Told, replyOf, wantsReply } from '../wire/reply.ts';
 import { childrenAfter } from './follow-up-log.ts';
+import { endOfChain } from './chain-end.ts';
 import { countedPosition } from './open-chord.ts';
 import { linkedPart, partEntry } from './chord-part-entry.ts';
 import { type NeverSent, neverSent, repliesOf } from './never-sent.ts';
 import { isTooMuch, weighFollowUps, weighSignature } from './weigh-follow-ups.ts';
-import { type SendContext, type Sending, expandSignature, textIn } from './expand-signature.ts';
+import { NO_INDEX, type SendContext, type Sending, expandSignature } from './expand-signature.ts';
 import type {
   ChordAnswer,
   ChordPartEntry,
@@ -133,12 +126,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
   const argument = JSON.stringify(envelope.id);
   const why = errorOf(ended);
   // If a chain ends here, its last step belongs to the chord, and will never be sent.
-  const lastOptions = chain?.length ? lastTask(chain[0] ?? '').options : new Map<string, string>();
-  const lastChord = lastOptions.get('chord') ?? 'null';
-  const ofLast: EnvelopeOptions = {
-    groupId: textIn(lastOptions, 'group_id') ?? '',
-    groupIndex: Number(lastOptions.get('group_index') ?? 0),
-  };
+  const [last] = chain ?? [];
   return [
     ...(isTooMuch(envelope.body, argument) ? [] : errbacks).flatMap((text, index) => {
       const inChord = readChordLink(text);
@@ -150,11 +138,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
       return entriesOf(text, { position, argument, chain: null }, parent, deps);
     }),
     ...partEntry({ envelope, options, chord, parent }, why, deps),
-    ...partEntry(
-      { envelope, options: ofLast, chord: lastChord === 'null' ? null : lastChord, parent },
-      why,
-      deps,
-    ),
+    ...(last === undefined ? [] : partEntry({ envelope, parent, ...endOfChain(last) }, why, deps)),
     ...answerEntry(envelope, toldOf(ended), deps),
     ...restAnswers(ended, chain ?? [], deps),
   ];
@@ -186,13 +170,6 @@ export function stepsAfter(
   } catch {
     return [];
   }
-}
-
-/** The task that counts for a chain: the body, if a chord is at its end. */
-export function lastTask(text: string): Signature {
-  const signature = readSignature(text);
-  const body = membersOf(signature.kwargs).get('body');
-  return signature.task === 'celery.chord' && body !== undefined ? lastTask(body) : signature;
 }
 
 /** Why a task has no result, for the chord that it is in; null: it is unknown. */
@@ -349,7 +326,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
       ? {}
       : {
           groupId: safeKey(sending.group.id, 'the id of a group'),
-          groupIndex: sending.group.index,
+          ...(sending.group.index === NO_INDEX ? {} : { groupIndex: sending.group.index }),
         }),
     ...redacted,
   };

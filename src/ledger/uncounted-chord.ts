@@ -1,7 +1,7 @@
 import type { Envelope } from '../task/envelope.ts';
 import { readOptions } from '../task/read-options.ts';
 import { hasFollowUps, readEmbed, readSignature } from '../task/signature.ts';
-import { lastTask } from './follow-up.ts';
+import { endOfChain } from './chain-end.ts';
 import type { Ledger } from './ledger.ts';
 
 const WHY =
@@ -21,14 +21,13 @@ export function uncountedChord(
     const { chain, chord } = readEmbed(envelope.body);
     if (chord !== null && readOptions(envelope).groupId !== undefined) return whyNot(chord);
     // Of a chain in a header the last step is the part.
-    const { options } = lastTask(chain?.[0] ?? '{"task": ""}');
-    const isPart = (options.get('group_id') ?? 'null') !== 'null';
-    return isPart ? whyNot(options.get('chord') ?? 'null') : null;
+    const last = chain?.[0] === undefined ? null : endOfChain(chain[0]);
+    return last?.options.groupId === undefined ? null : whyNot(last.chord);
   } catch {
     // The code that reads it next reports what is wrong with it.
     return null;
   }
 }
 
-const whyNot = (chord: string): string | null =>
-  chord !== 'null' && readSignature(chord).chordSize === null ? WHY : null;
+const whyNot = (chord: string | null): string | null =>
+  chord !== null && readSignature(chord).chordSize === null ? WHY : null;

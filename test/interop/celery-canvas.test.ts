@@ -147,6 +147,27 @@ describe.each(SHARED)("tasks of Celery's own in workflows, on %s", setUp => {
   });
 });
 
+describe.each(SHARED)('workflows in one another, on %s', setUp => {
+  it('are chords in chords that a worker of ours sends, and end with a part that fails', async () => {
+    expect(await run(setUp, 'nested_chords')).toEqual([
+      [11, 2],
+      expect.stringContaining('on purpose'),
+    ]);
+  });
+
+  it('are chords that replace a part of a chord or a group', async () => {
+    expect(await run(setUp, 'replaced_by_a_chord')).toEqual([
+      [2, 7],
+      [2, 7],
+      [2, [3, 4]],
+    ]);
+  });
+
+  it('have the links of a chain that ends in a group sent by each member', async () => {
+    expect(await run(setUp, 'links_of_a_last_group')).toEqual([2, 2]);
+  });
+});
+
 describe.each(SHARED)('headers that Python gave to a step, on %s', setUp => {
   it('come to it as the values they were', async () => {
     expect(await run(setUp, 'headers_of_a_step')).toEqual({

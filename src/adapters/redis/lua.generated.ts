@@ -5097,7 +5097,7 @@ flush()
 return isolated`,
   },
   ledgerJoinCeleryChord: {
-    sha: '78e88ccd1c31a570f535c17f57be6657a07a5a2f',
+    sha: 'fd299e9990d0db58bed6c4a31fb9f851495de852',
     text: `#!lua flags=allow-oom
 local chord, parts, correction, total, shape = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local index, size, value, member, keep_ms, task = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]
@@ -5120,7 +5120,7 @@ local function tasks_in(text)
   local ok, count = pcall(function() return leaves(cjson.decode(text).result) end)
   return ok and count or 0
 end
-local by_task = tonumber(redis.call('GET', correction) or '0') > 0 or redis.call('EXISTS', shape) == 1
+local by_task = size == '' or tonumber(redis.call('GET', correction) or '0') > 0 or redis.call('EXISTS', shape) == 1
 local own = index .. ' ' .. task
 local before = redis.call('HGET', chord, own) or (not by_task and redis.call('HGET', chord, index))
 local found = before

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta, timezone
 from celery import chain, chord, chunks, group, xmap, xstarmap
 from celery.result import GroupResult
 
-from interop import app
+from interop import app, store
 
 OURS, THEIRS = os.environ['INTEROP_OURS'], os.environ['INTEROP_THEIRS']
 TIMEOUT = int(os.environ.get('INTEROP_TIMEOUT', '30'))
@@ -119,6 +119,31 @@ def replaced_by_a_group():
     last = chain(ts('sum', 1, 1), py('regroup', OURS, THEIRS)).apply_async()
     only_ours = chain(py('regroup', OURS, OURS), ts('total')).apply_async([1])
     return [get(inside), get(last), get(only_ours)]
+
+
+def nested_chords():
+    inmost = chain(py('add', 1), group(ts('sum', 1), py('add', 1)), ts('total'))
+    middle = chain(ts('sum', 1), group(inmost, ts('sum', 1)), py('total'))
+    deep = chain(ts('sum', 1), group(middle, py('add', 1)), ts('same'))
+    broken = chain(ts('broken'), group(ts('sum', 1), py('add', 1)), py('total'))
+    failing = chain(ts('sum', 1), group(broken, py('add', 1)), ts('same'))
+    return [get(one.apply_async()) for one in (deep, failing)]
+
+
+def replaced_by_a_chord():
+    part = lambda: py('rechord', OURS)
+    in_header = chord([ts('sum', 1, 1), part()], ts('same'))
+    in_group = group(ts('sum', 1, 1), part())
+    groups = group(ts('sum', 1, 1), py('regroup', 3, OURS, THEIRS))
+    return [get(one.apply_async()) for one in (in_header, in_group, groups)]
+
+
+def links_of_a_last_group():
+    key = 'linked'
+    steps = chain(ts('sum', 1), group(ts('sum', 1), py('add', 1)))
+    steps.link(py('push', key))
+    get(steps.apply_async())
+    return sorted(int(store.blpop(key, timeout=TIMEOUT)[1]) for _ in range(2))
 
 
 def added_to_a_chord():

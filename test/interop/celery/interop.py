@@ -3,7 +3,7 @@ import os
 import time
 
 import redis
-from celery import Celery, chain, group
+from celery import Celery, chain, chord, group
 from celery.bootsteps import StartStopStep
 from kombu import Exchange, Queue
 
@@ -156,6 +156,17 @@ def regroup(self, value, *queues):
     names = {queue: 'ts.sum' if index == 0 or len(set(queues)) == 1 else 'interop.add' for index, queue in enumerate(queues)}
     tasks = [app.signature(names[queue], args=[value, index], immutable=True, queue=queue) for index, queue in enumerate(queues)]
     return self.replace(group(tasks))
+
+
+@app.task(name='interop.rechord', bind=True)
+def rechord(self, queue):
+    ours = lambda *args: app.signature('ts.sum', args=args, queue=queue)
+    return self.replace(chord([ours(1), ours(5)], ours(1)))
+
+
+@app.task(name='interop.push')
+def push(value, key):
+    store.rpush(key, value)
 
 
 @app.task(name='interop.enlarge', bind=True)

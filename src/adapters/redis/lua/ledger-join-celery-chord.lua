@@ -1,7 +1,8 @@
 #!lua flags=allow-oom
 -- Counts a part of a chord where Celery's workers count theirs, so that both may run parts of a header: the worker that
--- adds the last part sends the body. A part is identified by its index, however often it is counted. A part that failed
--- here is not added: Celery would take the chord for complete, and it can still be revived. chord is ours: a field is
+-- adds the last part sends the body. A part is identified by its index, however often it is counted; in a chord that Python sent
+-- (without a size) by index and task, because Celery 5.2 gives all tasks of a chord that replaces a part the index of that part, and
+-- tasks of some groups none. A part that failed here is not added: Celery would take the chord for complete, and it can still be revived. chord is ours: a field is
 -- the index of a part, its value + (of a signed task), ~ (of any other) or - as it ended; '=' has all parts of a chord
 -- that was completed here, so that this can be repeated, and '!' is there if all of them are of signed tasks of ours.
 -- Parts added by Celery's workers are not. A task that Python added to a running chord (add_to_chord, which raises the
@@ -38,7 +39,7 @@ local function tasks_in(text)
   return ok and count or 0
 end
 
-local by_task = tonumber(redis.call('GET', correction) or '0') > 0 or redis.call('EXISTS', shape) == 1
+local by_task = size == '' or tonumber(redis.call('GET', correction) or '0') > 0 or redis.call('EXISTS', shape) == 1
 local own = index .. ' ' .. task
 local before = redis.call('HGET', chord, own) or (not by_task and redis.call('HGET', chord, index))
 local found = before
