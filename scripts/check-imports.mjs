@@ -50,6 +50,7 @@ const PORTS = [
   'ledger/checkpoint-store.ts',
   'ledger/parted-checkpoint-store.ts',
   'ledger/control-store.ts',
+  'ledger/death.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
   'ledger/task-line.ts',

@@ -27,13 +27,13 @@ import {
 } from './dead-letters.ts';
 import { resetKey, showKey, type KeyDetails, type ResetStatus } from './idempotency-keys.ts';
 import type { ReadModel, Stats } from './read-model.ts';
-import type { DeadLetterDetails, DeadLetterPage } from '../ledger/dead-letter.ts';
+import type { DeadLetterPage } from '../ledger/dead-letter.ts';
 import { inspectTask, type TaskInspection } from './inspect-task.ts';
 import { listTasks, type TaskPage } from './list-tasks.ts';
 import { readFilter, type TaskFilter } from './task-filter.ts';
 import { inflightTasks, whyTask, type InflightPage, type WhyConfig } from './tasks.ts';
 import type { WhyAnswer } from './why.ts';
-import { redactLetter } from './redact-letter.ts';
+import { type ShownLetter, showLetter } from './show-letter.ts';
 
 /** Operations for operators: for the CLI, the dashboard and your own tools. */
 export interface Admin {
@@ -54,7 +54,7 @@ export interface Admin {
       readonly taskName?: string;
     }): Promise<DeadLetterPage>;
     /** If a task has redacted copies of its arguments, or there is a redactor, only the copies are shown. */
-    show(id: string): Promise<DeadLetterDetails | null>;
+    show(id: string): Promise<ShownLetter | null>;
     /** Brings a dead letter back, once: `conflict` when it was not dead any more, `expired` when its deadline has passed. */
     retry(id: string, version?: number): Promise<RetryStatus>;
     /** Brings many back, oldest first. */
@@ -188,7 +188,7 @@ export function adminOn(stores: () => Promise<AdminStores>, settings: AdminSetti
         };
         return await (await stores()).reads.listDeadLetters(page);
       },
-      show: async id => redactLetter(await (await stores()).reads.showDeadLetter(id), redact),
+      show: async id => await showLetter(await stores(), id, redact),
       retry: async (id, version) => await retryLetter(await stores(), id, version),
       retryAll: async options => await retryAll(await stores(), options ?? {}),
       purge: async options => await purgeLetters(stores, options),

@@ -8,6 +8,7 @@ import { itemsOf } from '../task/json-slices.ts';
 import type { Redact } from '../task/redact.ts';
 import { shownPayload } from '../task/redacted.ts';
 import { withCopies } from '../task/digest.ts';
+import { shownCheckpoint } from './shown-checkpoint.ts';
 import { lineOfLetter, lineOfRow } from './list-tasks.ts';
 
 /** One task with its input, its result and what happened to it. */
@@ -18,6 +19,8 @@ export interface TaskInspection extends TaskLine {
   readonly kwargsJson: string | null;
   /** JSON text. With a redactor it is hidden: a redactor knows arguments only. */
   readonly resultJson: string | null;
+  /** The last checkpoint of a task that is not over, as JSON text; hidden as results are. */
+  readonly checkpointJson: string | null;
   /** What is shown are copies without secrets. */
   readonly isRedacted: boolean;
   readonly history: readonly HistoryEntry[];
@@ -25,7 +28,7 @@ export interface TaskInspection extends TaskLine {
 
 export interface InspectSources {
   readonly outboxReads: Pick<OutboxReads, 'view' | 'showDeadLetter'>;
-  readonly ledgerReads: Pick<LedgerReads, 'view'>;
+  readonly ledgerReads: Pick<LedgerReads, 'view' | 'moments'>;
 }
 
 /** What the stores have of a task: at most one is not null. */
@@ -56,6 +59,7 @@ export async function inspectTask(
       history,
       ...shownCall(record, redact),
       ...shownResult(result, redact),
+      checkpointJson: await shownCheckpoint(sources.ledgerReads, id, redact),
     };
   }
   if (row !== null)
@@ -74,7 +78,7 @@ export async function inspectTask(
   };
 }
 
-const UNENDED = { ending: null, resultJson: null } as const;
+const UNENDED = { ending: null, resultJson: null, checkpointJson: null } as const;
 
 type Shown = Pick<TaskInspection, 'argsJson' | 'kwargsJson' | 'isRedacted'>;
 

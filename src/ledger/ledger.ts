@@ -2,6 +2,7 @@ import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-st
 import type { Envelope } from '../task/envelope.ts';
 import type { Told } from '../wire/reply.ts';
 import type { ChordAnswer, ChordPart } from './chord-part.ts';
+import type { Death } from './death.ts';
 import type { AfterLog, ErrorRecord, FollowUp } from './follow-up-log.ts';
 
 export type { CeleryChords, ChordAnswer, ChordPart } from './chord-part.ts';
@@ -344,25 +345,38 @@ export type BuryItem =
       readonly error: ErrorRecord;
     };
 
-/** `expired`: every incarnation whose deadline passed. Others are closed because a supervisor saw them exit. */
+/**
+ * `expired`: every incarnation whose deadline passed. Others are closed because a supervisor saw them exit, and `death` is
+ * how.
+ */
 export type CondemnTarget =
   | { readonly kind: 'expired' }
-  | { readonly kind: 'process'; readonly process: string }
+  | { readonly kind: 'process'; readonly process: string; readonly death?: Death }
   | { readonly kind: 'worker'; readonly worker: string };
 
 export interface CondemnReply {
   readonly workers: readonly string[];
+  /** How each of them ended, in their order. */
+  readonly deaths: readonly (Death | null)[];
   /** The store's clock, so that a reaper notices when it jumps. */
   readonly storeMs: number;
 }
 
 export interface ReapReply {
-  readonly returned: readonly (TaskRef & { readonly crashes: number })[];
-  readonly buried: readonly (TaskRef & { readonly crashes: number })[];
+  readonly returned: readonly LostTask[];
+  readonly buried: readonly LostTask[];
   /** True: there may be more to bring back. */
   readonly more: boolean;
   /** The store's clock: a reaper reads it before it condemns a process. */
   readonly storeMs: number;
+}
+
+export interface LostTask extends TaskRef {
+  readonly crashes: number;
+  /** The incarnation that ran it. */
+  readonly worker: string;
+  /** How that ended; null: an older version closed it. */
+  readonly death: Death | null;
 }
 
 /** `terminal`: it was done or dead already. */

@@ -15,7 +15,7 @@ function setup() {
   const ledger: Pick<Ledger, 'condemn' | 'reap'> = {
     condemn: async () => {
       condemned += 1;
-      return { workers: [], storeMs: nowMs };
+      return { workers: [], deaths: [], storeMs: nowMs };
     },
     reap: async () => {
       nowMs += slowMs;

@@ -1,3 +1,4 @@
+import type { Death, DeathKind } from './death.ts';
 import type { CondemnTarget, Ledger, ReapReply } from './ledger.ts';
 import type { Runtime } from '../runtime/runtime.ts';
 
@@ -63,9 +64,10 @@ export class Reaper {
 
   /** Closes incarnations and brings back what they ran. A supervisor calls it for a child it saw exit. */
   async condemn(target: CondemnTarget): Promise<number> {
-    const { workers } = await this.#ledger.condemn(target);
+    const { workers, deaths } = await this.#ledger.condemn(target);
     if (workers.length === 0) return 0;
-    for (const worker of workers) this.#runtime.emit('worker:lost', { worker });
+    for (const [at, worker] of workers.entries())
+      this.#runtime.emit('worker:lost', { worker, ...howOf(deaths[at] ?? null) });
     await this.#runtime.faultPoint('reaper.closed-not-requeued');
     return await this.#bringBack();
   }
@@ -129,17 +131,23 @@ export class Reaper {
 
   #emitReply(reply: ReapReply): void {
     const { emit } = this.#runtime;
-    for (const { crashes, ...ref } of reply.returned)
-      emit('task:resurrected', { ...ref, resurrections: crashes });
-    for (const { id, name, queue } of reply.buried) {
+    for (const { id, name, queue, crashes, worker, death } of reply.returned) {
+      const task = { id, name, queue, resurrections: crashes, worker };
+      emit('task:resurrected', { ...task, ...howOf(death) });
+    }
+    for (const { id, name, queue, death } of reply.buried) {
       emit('task:dead-lettered', {
         id,
         name,
         queue,
         where: 'worker',
         reason: 'ERR_RESURRECTIONS_SPENT',
-        error: null,
+        error: death === null ? null : { type: death.kind, message: death.message },
       });
     }
   }
+}
+
+function howOf(death: Death | null): { readonly how: DeathKind | null; readonly why: string } {
+  return { how: death?.kind ?? null, why: death?.message ?? '' };
 }

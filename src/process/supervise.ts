@@ -1,10 +1,12 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import type { Death } from '../ledger/death.ts';
 import type { ChildMetrics } from '../metrics/children.ts';
 import { decodeError } from '../errors/wire-error.ts';
 import type { Context } from '../context/context.ts';
 import { type Child, Supervisor } from '../worker/supervisor.ts';
 import { type FromChild, SPEC_ENV, type ToChild, type WorkerSpec, ownPart } from './worker-spec.ts';
+import { LAST_WORDS_FD, MemoryKills, howItEnded } from './how-it-ended.ts';
 import { resurrectorSettings } from './resurrector-service.ts';
 import type { Pulses } from './health/worker-health.ts';
 
@@ -25,6 +27,7 @@ export interface SuperviseOptions {
 
 /** A channel closes with its process; this is for one that does not. */
 const LAST_MESSAGE_MS = 1_000;
+const LAST_WORDS_CHARS = 1_000;
 
 /** A supervisor over real processes. */
 export async function makeSupervisor(
@@ -49,13 +52,19 @@ export async function makeSupervisor(
     if (message.kind === 'unloadable') reportUnloadable(decodeError(message.error));
   };
   const settings = { ...resurrectorSettings(context), processes, shutdownTimeoutMs };
+  const memory = new MemoryKills();
   const spawn = (process: string): Child => {
-    const child = spawnChild({ ...spec, process }, env, message => {
-      if (message.kind === 'pulse') {
-        pulses?.record(process, message.health);
-        if (message.metrics !== undefined) metrics?.record(process, message.metrics);
-      } else onMessage(message);
-    });
+    const child = spawnChild(
+      { ...spec, process },
+      env,
+      message => {
+        if (message.kind === 'pulse') {
+          pulses?.record(process, message.health);
+          if (message.metrics !== undefined) metrics?.record(process, message.metrics);
+        } else onMessage(message);
+      },
+      memory,
+    );
     void child.exited.then(() => {
       pulses?.gone(process);
       metrics?.gone(process);
@@ -69,13 +78,14 @@ function spawnChild(
   spec: WorkerSpec,
   env: Readonly<Record<string, string>>,
   onMessage: (message: FromChild) => void,
+  memory: MemoryKills,
 ): Child {
   const entry = fileURLToPath(
     ownPart('worker-child.js', () => new URL('./worker-child.js', import.meta.url)),
   );
   const child = fork(entry, [], {
     env: { ...process.env, ...env, [SPEC_ENV]: JSON.stringify(spec) },
-    stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    stdio: ['ignore', 'inherit', 'inherit', 'ipc', 'pipe'],
   });
   child.on('message', onMessage);
   const dismissed = new Promise<void>(resolve => {
@@ -83,15 +93,21 @@ function spawnChild(
       if (message.kind === 'dismissed') resolve();
     });
   });
-  const exited = new Promise<string>(resolve => {
+  let lastWords = '';
+  let isKilled = false;
+  child.stdio[LAST_WORDS_FD]?.on('data', (words: Buffer) => {
+    lastWords = (lastWords + String(words)).slice(-LAST_WORDS_CHARS);
+  });
+  const isMemoryShort = (): boolean => memory.isRecent();
+  const exited = new Promise<Death>(resolve => {
     child.once('exit', (code, signal) => {
-      const end = (): void => resolve(signal ?? `code ${code}`);
-      if (!child.connected) return end();
-      // Its last messages are read before the channel closes: they may ask not to replace it.
-      child.once('disconnect', end);
+      const end = (): void =>
+        resolve(howItEnded({ code, signal, lastWords, isKilled, isMemoryShort }));
+      // Its last messages are read before the channels close: they may ask not to replace it, and say why it ended.
+      child.once('close', end);
       setTimeout(end, LAST_MESSAGE_MS).unref();
     });
-    child.once('error', error => resolve(error.message));
+    child.once('error', ({ message }) => resolve({ kind: 'exited', message }));
   });
   const worn = new Promise<string>(resolve => {
     child.on('message', (message: FromChild) => {
@@ -110,6 +126,9 @@ function spawnChild(
     worn,
     retire: () => send('retire'),
     drain: () => send('drain'),
-    kill: () => void child.kill('SIGKILL'),
+    kill: () => {
+      isKilled = true;
+      child.kill('SIGKILL');
+    },
   };
 }

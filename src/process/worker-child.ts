@@ -7,6 +7,7 @@ import { stderrLogger } from '../telemetry/logger.ts';
 import type { Handler } from '../worker/handler.ts';
 import { type HandlerSource, handlerMap, loadHandlers, requireHandlers } from './load-handlers.ts';
 import { isIsolated, openIsolates } from './isolate/isolates.ts';
+import { LAST_WORDS_FD } from './how-it-ended.ts';
 import { HeartbeatClient } from './heartbeat/heartbeat-client.ts';
 import { workerGauges } from '../metrics/gauges.ts';
 import { withMetrics } from './measure.ts';
@@ -105,7 +106,7 @@ const worker = makeWorker(context, {
   handlers,
   process: spec.process,
   // Another process holds an embedded database: the thread can connect to it just as this one does.
-  heartbeat: () => new HeartbeatClient(config, log),
+  heartbeat: () => new HeartbeatClient(config, log, LAST_WORDS_FD),
   isolates,
   onShutdown: () => void (lastMessage = send({ kind: 'dismissed' })),
   forceStop: forceStop.signal,

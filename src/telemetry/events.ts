@@ -87,7 +87,13 @@ export interface EventMap {
   };
   /** A worker has no handler for it, or one for older payloads only: it waits for a worker that can run it. */
   'task:refused': TaskEvent & { readonly worker: string };
-  'task:resurrected': TaskEvent & { readonly resurrections: number };
+  /** `how` and `why`: how its worker ended; null where the process that reports it was not told. */
+  'task:resurrected': TaskEvent & {
+    readonly resurrections: number;
+    readonly worker: string | null;
+    readonly how: string | null;
+    readonly why: string;
+  };
   /** One claimed or moved batch. `deferred`: rows left for later without a retry: an outage, or a limit. */
   'relay:batch': {
     readonly rows: number;
@@ -115,7 +121,12 @@ export interface EventMap {
   };
   /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
   'redaction:failed': { readonly name: string; readonly error: string };
-  'worker:lost': { readonly worker: string };
+  /** `how`: the kind of its end; `why`: the same for people. */
+  'worker:lost': {
+    readonly worker: string;
+    readonly how: string | null;
+    readonly why: string;
+  };
   'worker:drained': {
     readonly worker: string;
     readonly released: number;

@@ -1,3 +1,4 @@
+import type { Death } from '../ledger/death.ts';
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../testing/virtual-time.ts';
 import { outlastError } from '../errors/error.ts';
@@ -34,7 +35,9 @@ function setup(processes = 1, ignoresDrain = false) {
       pid: children.length,
       startedAt: time.nowMs,
       received,
-      exited: new Promise<string>(resolve => void (exit = resolve)),
+      exited: new Promise<Death>(resolve => {
+        exit = how => resolve({ kind: how.startsWith('SIG') ? 'signal' : 'exited', message: how });
+      }),
       worn: new Promise<string>(resolve => void (wearOut = resolve)),
       dismissed: new Promise<void>(resolve => void (dismiss = resolve)),
       retire: () => void received.push('retire'),
@@ -60,7 +63,7 @@ function setup(processes = 1, ignoresDrain = false) {
       if (isAway) return Promise.reject(AWAY);
       if (target.kind === 'expired') looks += 1;
       if (target.process !== undefined) reaped.push(target.process);
-      return Promise.resolve({ workers: [], storeMs: time.nowMs });
+      return Promise.resolve({ workers: [], deaths: [], storeMs: time.nowMs });
     },
     reap: () =>
       isAway

@@ -1,4 +1,5 @@
 import { isUnavailable } from '../errors/error.ts';
+import { type Death, isAsked } from '../ledger/death.ts';
 import type { Ledger } from '../ledger/ledger.ts';
 import { Reaper, type ReaperSettings } from '../ledger/reaper.ts';
 import { type Runtime, sleep } from '../runtime/runtime.ts';
@@ -9,7 +10,8 @@ export interface Child {
   /** The name its incarnations carry in the ledger. */
   readonly process: string;
   readonly pid: number;
-  readonly exited: Promise<string>;
+  /** How it ended. */
+  readonly exited: Promise<Death>;
   /** Resolves when another process has asked it to end for good: it drains by itself. */
   readonly dismissed: Promise<void>;
   /** Resolves when it wants to be replaced, with the reason; it works on until `retire` is called. */
@@ -103,21 +105,22 @@ export class Supervisor {
   async #seeOut(child: Child, signal: AbortSignal): Promise<void> {
     this.#children.add(child);
     const unfollow = this.#drainOn(signal, child);
-    const how = await child.exited;
+    const death = await child.exited;
     unfollow();
     this.#children.delete(child);
-    await this.#reap(child, how, signal);
+    await this.#reap(child, death, signal);
   }
 
   /** Its death is certain: no lease has to run out. Repeated until the store has it. */
-  async #reap(child: Child, how: string, signal: AbortSignal): Promise<void> {
+  async #reap(child: Child, death: Death, signal: AbortSignal): Promise<void> {
     const { runtime, settings } = this.#deps;
     for (;;) {
       try {
-        const returned = await this.#reaper.condemn({ kind: 'process', process: child.process });
-        const isAsked = signal.aborted || how === 'code 0';
-        runtime.log[isAsked ? 'info' : 'warn'](
-          { pid: child.pid, how, returned },
+        const { process, pid } = child;
+        const returned = await this.#reaper.condemn({ kind: 'process', process, death });
+        const isExpected = signal.aborted || isAsked(death);
+        runtime.log[isExpected ? 'info' : 'warn'](
+          { pid, how: death.kind, why: death.message, returned },
           'a worker process ended',
         );
         return;

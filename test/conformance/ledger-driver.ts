@@ -76,12 +76,17 @@ export class LedgerDriver {
   }
 
   async open(
-    opening: { readonly leaseMs?: number; readonly process?: string } = {},
+    opening: {
+      readonly leaseMs?: number;
+      readonly process?: string;
+      readonly host?: string;
+    } = {},
   ): Promise<OpenedWorker> {
     const worker = unique('worker');
     const process = opening.process ?? unique('process');
     const leaseMs = opening.leaseMs ?? HOUR;
-    await this.ledger.open({ worker, process, host: 'host-1', pid: 4711, leaseMs });
+    const host = opening.host ?? 'host-1';
+    await this.ledger.open({ worker, process, host, pid: 4711, leaseMs });
     return { worker, process };
   }
 

@@ -10,12 +10,15 @@ import {
   plainEnvelope,
   unique,
 } from './envelopes.ts';
+import type { Death } from '../../src/ledger/death.ts';
+import type { ReapReply } from '../../src/ledger/ledger.ts';
 import { runRef, type LedgerDriver } from './ledger-driver.ts';
 
 export function recoverySuite(driver: () => LedgerDriver): void {
   describe('renew', () => renewals(driver));
   describe('condemn', () => condemnations(driver));
   describe('reap', () => reaping(driver));
+  describe('a death', () => deaths(driver));
   describe('a task that was brought back', () => broughtBack(driver));
   describe('crash budget', () => budgets(driver));
 }
@@ -124,7 +127,8 @@ function reaping(driver: () => LedgerDriver): void {
     const { worker, envelope } = await driver().running();
     const { returned } = await driver().crash(worker);
     const { name, queue, id } = envelope;
-    expect(returned.filter(task => task.id === id)).toEqual([{ id, name, queue, crashes: 1 }]);
+    const lost = returned.filter(task => task.id === id);
+    expect(lost).toMatchObject([{ name, queue, crashes: 1, worker }]);
     const { task } = await driver().beginWaiting(envelope);
     expect(task).toMatchObject({ epoch: 2, crashes: 1, failures: 0 });
     expect(bytesOf(task.envelope.body)).toEqual(bytesOf(envelope.body));
@@ -240,6 +244,54 @@ function reaping(driver: () => LedgerDriver): void {
     await driver().crash(worker);
     await driver().reapAll();
     expect((await driver().fixture.readModel.inspect(envelope.id))?.crashes).toBe(1);
+  });
+}
+
+function deaths(driver: () => LedgerDriver): void {
+  const history = async (id: string) =>
+    ((await driver().fixture.readModel.inspect(id))?.history ?? [])
+      .filter(({ step }) => step === 'reaped')
+      .map(({ worker, error }) => [worker, error?.type, error?.message]);
+
+  it('seen by a supervisor is in the reply, in the history of each task, and in the letter of the last one', async () => {
+    const envelope = makeEnvelope();
+    await driver().put(envelope);
+    const died = async (death: Death): Promise<ReapReply['returned'][number] | undefined> => {
+      const { worker, process } = await driver().open();
+      await driver().beginWaiting(envelope, { worker, crashBudgets: { '*': 1 } });
+      const reply = await driver().ledger.condemn({ kind: 'process', process, death });
+      expect([reply.workers, reply.deaths]).toEqual([[worker], [death]]);
+      const { returned, buried } = await driver().reapAll();
+      const lost = [...returned, ...buried].find(({ id }) => id === envelope.id);
+      expect(lost).toMatchObject({ worker, death });
+      return lost;
+    };
+    const exit: Death = { kind: 'exited', message: 'exit code 7 "\\ \u{1f4a5}\u0001' };
+    const first = await died(exit);
+    expect(await history(envelope.id)).toEqual([[first?.worker, 'exited', exit.message]]);
+    await died({ kind: 'stuck-loop', message: 'stood still' });
+    const letter = await driver().fixture.readModel.showDeadLetter(envelope.id);
+    expect(letter?.error).toBe('its worker died 2 times; the last time: stood still');
+    expect(letter?.history.at(-1)).toMatchObject({ step: 'dead', error: { type: 'stuck-loop' } });
+  });
+
+  it('that nobody saw is a lost lease, or a lost host if no other worker of it has one', async () => {
+    const [host, other] = [unique('host'), unique('host')];
+    const leaseMs = 2 * MINUTE;
+    const [one, two] = [
+      await driver().open({ host, leaseMs }),
+      await driver().open({ host: other, leaseMs }),
+    ];
+    await driver().open({ host });
+    const envelope = makeEnvelope();
+    await driver().put(envelope);
+    await driver().beginWaiting(envelope, { worker: two.worker });
+    await driver().fixture.advance(5 * MINUTE);
+    const { workers, deaths: found } = await driver().ledger.condemn({ kind: 'expired' });
+    const kindOf = (worker: string) => found[workers.indexOf(worker)]?.kind;
+    expect([kindOf(one.worker), kindOf(two.worker)]).toEqual(['lease-lost', 'host-lost']);
+    await driver().reapAll();
+    expect((await history(envelope.id)).map(([, kind]) => kind)).toEqual(['host-lost']);
   });
 }
 

@@ -105,7 +105,7 @@ describe('a result of our workers', () => {
       crashed: {
         state: 'FAILURE',
         type: 'WorkerLostError',
-        args: ['its worker died 1 times'],
+        args: ['its worker died 1 times; the last time: it left before its runs had ended'],
       },
       cancelled: { state: 'REVOKED', type: 'TaskRevokedError', args: ['revoked'] },
       expired: { state: 'REVOKED', type: 'TaskRevokedError', args: ['expired'] },

@@ -496,4 +496,10 @@ $$`,
       `drop index concurrently if exists outlast_outbox_due`,
     ],
   },
+  {
+    version: 8, name: '0008-how-workers-died', breaking: false, inTransaction: true,
+    statements: [
+      `alter table outlast_worker add column death text`,
+    ],
+  },
 ];

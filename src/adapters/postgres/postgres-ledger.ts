@@ -28,6 +28,7 @@ import {
   bytesOfCommit,
   bytesOfEnvelope,
 } from '../../ledger/batch-limits.ts';
+import { HOST_LOST, deathBy, encodeDeath, readDeath } from '../../ledger/death.ts';
 import { type FaultPoint, noFaults } from '../../runtime/runtime.ts';
 import { slicesWithin } from '../../runtime/wakeable.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
@@ -211,20 +212,23 @@ export class PostgresLedger implements Ledger {
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
     const rows = await this.#condemn(target);
+    const closed = rows.filter(row => row['id'] !== null);
     return {
-      workers: rows.filter(row => row['id'] !== null).map(row => row['id'] as string),
+      workers: closed.map(row => row['id'] as string),
+      deaths: closed.map(row => readDeath(row['death'] as string | null)),
       storeMs: Number(rows[0]?.['store_ms']),
     };
   }
 
   async #condemn(target: CondemnTarget): Promise<readonly SqlRow[]> {
+    const death = encodeDeath(deathBy(target));
     switch (target.kind) {
       case 'expired':
-        return await this.#db.query(SQL.condemnExpired);
+        return await this.#db.query(SQL.condemnExpired, [death, encodeDeath(HOST_LOST)]);
       case 'process':
-        return await this.#db.query(SQL.condemnProcess, [target.process]);
+        return await this.#db.query(SQL.condemnProcess, [target.process, death]);
       case 'worker':
-        return await this.#db.query(SQL.condemnWorker, [target.worker]);
+        return await this.#db.query(SQL.condemnWorker, [target.worker, death]);
     }
   }
 
@@ -234,7 +238,12 @@ export class PostgresLedger implements Ledger {
     const refs = (state: string) =>
       rows
         .filter(row => row['state'] === state)
-        .map(row => ({ ...readRef(row), crashes: row['crashes'] as number }));
+        .map(row => ({
+          ...readRef(row),
+          crashes: row['crashes'] as number,
+          worker: row['owner'] as string,
+          death: readDeath(row['death'] as string | null),
+        }));
     const [returned, buried] = [refs('waiting'), refs('dead')];
     return {
       returned,

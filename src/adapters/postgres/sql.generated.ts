@@ -841,25 +841,28 @@ select case
 from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
 order by i.place`,
   condemnExpired: `with dead as materialized (
-  select id from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
+  select id, host from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
 ), closed as (
-  update outlast_worker w set state = 'closed' from dead where w.id = dead.id and w.deadline < clock_timestamp() returning w.id
+  update outlast_worker w set state = 'closed', death = case when exists (
+    select 1 from outlast_worker o where o.state = 'open' and o.host = dead.host and o.deadline >= clock_timestamp()
+  ) then $1 else $2 end
+  from dead where w.id = dead.id and w.deadline < clock_timestamp() returning w.id, w.death
 )
-select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id, c.death
 from (select 1) one left join closed c on true`,
   condemnProcess: `with dead as materialized (
   select id from outlast_worker where state = 'open' and process = $1 order by id for update
 ), closed as (
-  update outlast_worker w set state = 'closed' from dead where w.id = dead.id returning w.id
+  update outlast_worker w set state = 'closed', death = $2 from dead where w.id = dead.id returning w.id, w.death
 )
-select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id, c.death
 from (select 1) one left join closed c on true`,
   condemnWorker: `with dead as materialized (
   select id from outlast_worker where state = 'open' and id = $1 for update
 ), closed as (
-  update outlast_worker w set state = 'closed' from dead where w.id = dead.id returning w.id
+  update outlast_worker w set state = 'closed', death = $2 from dead where w.id = dead.id returning w.id, w.death
 )
-select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id
+select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, c.id, c.death
 from (select 1) one left join closed c on true`,
   controlConsumers: `select w.id, w.process, w.host, w.pid, array_to_json(w.queues)::text as queues, w.draining,
   (select count(*) from outlast_task t where t.owner = w.id and t.state = 'running')::text as running
@@ -1768,7 +1771,7 @@ where n.task_id = $1 and not exists (
 limit 1`,
   readState: `select state from outlast_task where id = $1`,
   reap: `with lost as materialized (
-  select t.id from outlast_task t
+  select t.id, t.owner, (select w.death from outlast_worker w where w.id = t.owner) as death from outlast_task t
   where t.state = 'running' and t.owner = any(array(select id from outlast_worker where state = 'closed'))
   order by t.id limit $1 for update skip locked
 ), moved as (
@@ -1779,13 +1782,14 @@ limit 1`,
     ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
     error = case when t.crashes >= t.crash_budget
-      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes::bigint + 1) || ' times","traceback":""}', 'UTF8')
+      then convert_to(json_build_object('type', 'ERR_RESURRECTIONS_SPENT', 'message', 'its worker died ' || (t.crashes::bigint + 1)
+        || ' times' || coalesce('; the last time: ' || (lost.death::json ->> 'message'), ''), 'traceback', '')::text, 'UTF8')
       else t.error end,
     version = case when t.crashes >= t.crash_budget then least(t.version, 2147483646) + 1 else t.version end,
-    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, convert_to(lost.death, 'UTF8')))
   from lost
   where t.id = lost.id and t.state = 'running'
-  returning t.id, t.name, t.queue, t.crashes, t.state
+  returning t.id, t.name, t.queue, t.crashes, t.state, lost.owner, lost.death
 ), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m
 ), gone as (
   delete from outlast_worker w

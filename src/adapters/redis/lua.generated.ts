@@ -3823,61 +3823,84 @@ return settle(cmsgpack.unpack(ARGV[1]), 'c', function(id, record, item)
 end)`,
   },
   ledgerCondemnExpired: {
-    sha: 'eb6dfbc467d7134d72ecf5dc7b10906f6d308ae5',
+    sha: 'e0650b56d3957bd704f9eff0329225946fed3e95',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
+local root, lease_lost, host_lost = KEYS[1], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local function close(workers, is_unknown_too)
-  local closed = {}
+local function close(workers, death_of, is_unknown_too)
+  local closed, deaths = {}, {}
   for _, worker in ipairs(workers) do
     local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
-    if is_open then closed[#closed + 1] = worker end
+    if is_open then
+      closed[#closed + 1], deaths[#deaths + 1] = worker, death_of(worker)
+      redis.call('HSET', root .. 'deaths', worker, deaths[#deaths])
+    end
     if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
   end
-  return { now_ms, closed }
+  return { now_ms, closed, deaths }
 end
 local MOST = 500
-return close(redis.call('ZRANGEBYSCORE', root .. 'leases', '-inf', '(' .. string.format('%.0f', now_ms), 'LIMIT', 0, MOST))`,
+local leases, overdue = root .. 'leases', '(' .. string.format('%.0f', now_ms)
+local function host_of(worker)
+  local row = redis.call('HGET', root .. 'workers', worker)
+  return row and cmsgpack.unpack(row)[2]
+end
+local expired = redis.call('ZRANGEBYSCORE', leases, '-inf', overdue, 'LIMIT', 0, MOST)
+local living = {}
+if #expired > 0 then
+  for _, worker in ipairs(redis.call('ZRANGEBYSCORE', leases, string.format('%.0f', now_ms), '+inf')) do
+    living[host_of(worker) or ''] = true
+  end
+end
+return close(expired, function(worker)
+  return living[host_of(worker) or ''] and lease_lost or host_lost
+end)`,
   },
   ledgerCondemnProcess: {
-    sha: 'f9ed8cdd1d2496954d831204ca6812686afb48d5',
+    sha: 'fbbb3738b6cd286d5d3ace7bb88e8e53149455d7',
     text: `#!lua flags=allow-oom
-local root, process = KEYS[1], ARGV[1]
+local root, process, death = KEYS[1], ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local function close(workers, is_unknown_too)
-  local closed = {}
+local function close(workers, death_of, is_unknown_too)
+  local closed, deaths = {}, {}
   for _, worker in ipairs(workers) do
     local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
-    if is_open then closed[#closed + 1] = worker end
+    if is_open then
+      closed[#closed + 1], deaths[#deaths + 1] = worker, death_of(worker)
+      redis.call('HSET', root .. 'deaths', worker, deaths[#deaths])
+    end
     if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
   end
-  return { now_ms, closed }
+  return { now_ms, closed, deaths }
 end
 local theirs = {}
 for _, worker in ipairs(redis.call('ZRANGE', root .. 'leases', 0, -1)) do
   local row = redis.call('HGET', root .. 'workers', worker)
   if row and cmsgpack.unpack(row)[1] == process then theirs[#theirs + 1] = worker end
 end
-return close(theirs)`,
+return close(theirs, function() return death end)`,
   },
   ledgerCondemnWorkers: {
-    sha: '0621bdd63ce5881252d6e1e1eecf0a74132ddb7f',
+    sha: '9c64c8f3d17a05b647be8fb3942c39ff7c3c8b26',
     text: `#!lua flags=allow-oom
-local root = KEYS[1]
+local root, death = KEYS[1], ARGV[3]
 local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local function close(workers, is_unknown_too)
-  local closed = {}
+local function close(workers, death_of, is_unknown_too)
+  local closed, deaths = {}, {}
   for _, worker in ipairs(workers) do
     local is_open = redis.call('ZREM', root .. 'leases', worker) == 1
-    if is_open then closed[#closed + 1] = worker end
+    if is_open then
+      closed[#closed + 1], deaths[#deaths + 1] = worker, death_of(worker)
+      redis.call('HSET', root .. 'deaths', worker, deaths[#deaths])
+    end
     if is_open or is_unknown_too then redis.call('ZADD', root .. 'closed', 'NX', now_ms, worker) end
   end
-  return { now_ms, closed }
+  return { now_ms, closed, deaths }
 end
-return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')`,
+return close(cmsgpack.unpack(ARGV[2]), function() return death end, ARGV[1] == '1')`,
   },
   ledgerEvacuateEnd: {
     sha: '30f986d89de75c0a2c4ca3e91d82a10c60fdd2c7',
@@ -6554,7 +6577,7 @@ flush()
 return statuses`,
   },
   ledgerReap: {
-    sha: 'f1d3de4765bc89de567fddd2882bdedc8edc5ee0',
+    sha: 'd1d3375915203d9af62cdb0b6762c6bd43a157a8',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6852,25 +6875,27 @@ local function tell_celery_revoked(id, record, why)
 end
 local REMEMBER_CLOSED_MS, MOST_CLOSED, MOST_FORGOTTEN = 60000, 5000, 500
 local tasks, looked = {}, 0
-local function bring_back(id, record)
+local function bring_back(id, record, worker, death)
   record[CRASHES] = record[CRASHES] + 1
   blame(record, 1)
   local is_spent = record[CRASHES] > record[BUDGET]
   if is_spent then
-    note(record, 'x')
-    local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
-    local err = '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}'
+    note(record, 'x', death)
+    local last = death and '; the last time: ' .. cjson.decode(death).message or ''
+    local why = cjson.encode('its worker died ' .. record[CRASHES] .. ' times' .. last)
+    local err = '{"type":"ERR_RESURRECTIONS_SPENT","message":' .. why .. ',"traceback":""}'
     tell_celery_error(id, record, 'FAILURE', err)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
-    note(record, 'p')
+    note(record, 'p', death)
     wait(id, record, nil)
   end
   write(id, record)
-  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0 }
+  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0, worker, death }
 end
 for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_CLOSED - 1)) do
   if looked >= limit then break end
+  local death = redis.call('HGET', root .. 'deaths', worker)
   local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - looked)
   looked = looked + #ids
   read(ids)
@@ -6878,7 +6903,7 @@ for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_CLOSED - 
     local record = records[id]
     if record and record[STATE] == 'r' and record[OWNER] == worker then
       let_go(id, record)
-      bring_back(id, record)
+      bring_back(id, record, worker, death)
     else
       plan('HDEL', root .. 'r:' .. worker, id)
     end
@@ -6890,6 +6915,7 @@ for _, worker in ipairs(forgotten) do
   if redis.call('EXISTS', root .. 'r:' .. worker) == 0 then
     redis.call('ZREM', root .. 'closed', worker)
     redis.call('HDEL', root .. 'workers', worker)
+    redis.call('HDEL', root .. 'deaths', worker)
   end
 end
 return { now_ms, tasks, looked }`,

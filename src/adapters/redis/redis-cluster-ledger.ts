@@ -23,6 +23,7 @@ import type {
   StepStatus,
   WorkerOpening,
 } from '../../ledger/ledger.ts';
+import { type Death, LEASE_LOST, LEFT, deathBy } from '../../ledger/death.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { beginInParts } from './redis-begin.ts';
 import { RedisCancels } from './redis-cancels.ts';
@@ -119,7 +120,7 @@ export class RedisClusterLedger implements Ledger {
       return await this.#parts.of(queue).begin(part);
     });
     if (reply.status === 'closed') {
-      await this.#closeEverywhere([request.worker]);
+      await this.#closeEverywhere([request.worker], LEFT);
       return reply;
     }
     if (this.#queueOf.size > MOST_REMEMBERED) this.#queueOf.clear();
@@ -165,7 +166,7 @@ export class RedisClusterLedger implements Ledger {
     const runs = replies.flatMap(reply => (reply.status === 'open' ? (reply.runs ?? []) : []));
     if (replies.every(({ status }) => status === 'open')) return { status: 'open', runs };
     // Part of it is dead, and it will release the rest: other workers should not wait for its lease.
-    await this.#closeEverywhere([worker]);
+    await this.#closeEverywhere([worker], LEASE_LOST);
     return { status: 'closed' };
   }
 
@@ -287,15 +288,20 @@ export class RedisClusterLedger implements Ledger {
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
     const atHome = await this.#parts.home.condemn(target);
     const replies = await this.#everywhere(part => part.condemn(target));
-    const workers = [...new Set([atHome, ...replies].flatMap(reply => reply.workers))];
-    if (workers.length > 0) await this.#closeEverywhere(workers);
-    return { workers, storeMs: atHome.storeMs };
+    const deaths = new Map(
+      [atHome, ...replies].flatMap(reply =>
+        reply.workers.map((worker, at) => [worker, reply.deaths[at] ?? null] as const),
+      ),
+    );
+    const workers = [...deaths.keys()];
+    if (workers.length > 0) await this.#closeEverywhere(workers, deathBy(target));
+    return { workers, deaths: [...deaths.values()], storeMs: atHome.storeMs };
   }
 
   /** One of them may still be opening in a queue it had nothing of: it must find itself closed. */
-  async #closeEverywhere(workers: readonly string[]): Promise<void> {
+  async #closeEverywhere(workers: readonly string[], death: Death): Promise<void> {
     const parts = [this.#parts.home, ...(await this.#parts.all(true))];
-    await Promise.all(parts.map(part => part.closeAsWell(workers)));
+    await Promise.all(parts.map(part => part.closeAsWell(workers, death)));
     await Promise.all(
       workers.map(worker => this.#connection.command('del', this.#queuesOf(worker))),
     );

@@ -29,6 +29,7 @@ import {
   bytesOfCommit,
   bytesOfEnvelope,
 } from '../../ledger/batch-limits.ts';
+import { type Death, HOST_LOST, deathBy, encodeDeath } from '../../ledger/death.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
 import { slicesOf, slicesWithin } from '../../runtime/wakeable.ts';
@@ -273,24 +274,28 @@ export class RedisLedger implements Ledger {
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
-    switch (target.kind) {
-      case 'expired':
-        return readCondemned(await this.#run(LUA.ledgerCondemnExpired));
-      case 'process':
-        return readCondemned(await this.#run(LUA.ledgerCondemnProcess, target.process));
-      case 'worker':
-        return await this.#condemnWorkers([target.worker], false);
-    }
+    const death = encodeDeath(deathBy(target));
+    if (target.kind === 'worker') return await this.#condemnWorkers([target.worker], death, '0');
+    return readCondemned(
+      target.kind === 'expired'
+        ? await this.#run(LUA.ledgerCondemnExpired, death, encodeDeath(HOST_LOST))
+        : await this.#run(LUA.ledgerCondemnProcess, target.process, death),
+    );
   }
 
   /** Closes incarnations that were closed elsewhere, also those that may still be opening here. */
-  async closeAsWell(workers: readonly string[]): Promise<CondemnReply> {
-    return await this.#condemnWorkers(workers, true);
+  async closeAsWell(workers: readonly string[], death: Death): Promise<CondemnReply> {
+    return await this.#condemnWorkers(workers, encodeDeath(death), '1');
   }
 
-  async #condemnWorkers(workers: readonly string[], unknownToo: boolean): Promise<CondemnReply> {
-    const args = [unknownToo ? '1' : '0', pack(workers)];
-    return readCondemned(await this.#run(LUA.ledgerCondemnWorkers, ...args));
+  async #condemnWorkers(
+    workers: readonly string[],
+    death: string,
+    unknownToo: '0' | '1',
+  ): Promise<CondemnReply> {
+    return readCondemned(
+      await this.#run(LUA.ledgerCondemnWorkers, unknownToo, pack(workers), death),
+    );
   }
 
   async reap(limit: number): Promise<ReapReply> {

@@ -6,6 +6,7 @@ import type {
   StepStatus,
   TaskRef,
 } from '../../ledger/ledger.ts';
+import { readDeath } from '../../ledger/death.ts';
 import type { ReviveStatus } from '../../outbox/outbox-store.ts';
 
 /** The scripts' answers by number, from 1. */
@@ -27,11 +28,26 @@ export function revivalOf(status: unknown): ReviveStatus {
 }
 
 export function readCondemned(reply: unknown): CondemnReply {
-  const [storeMs, workers] = reply as readonly [number, readonly Buffer[]];
-  return { workers: workers.map(String), storeMs };
+  const [storeMs, workers, deaths] = reply as readonly [
+    number,
+    readonly Buffer[],
+    readonly Buffer[],
+  ];
+  return {
+    workers: workers.map(String),
+    deaths: deaths.map(death => readDeath(String(death))),
+    storeMs,
+  };
 }
 
-type ReapedTask = readonly [Buffer, Buffer, Buffer, crashes: number, isDead: number];
+type ReapedTask = readonly [
+  ...task: [Buffer, Buffer, Buffer],
+  crashes: number,
+  isDead: number,
+  worker: Buffer,
+  /** Missing: an older version closed it. */
+  death?: Buffer,
+];
 
 /** A full page: there may be more. */
 export function readReaped(reply: unknown, most: number): ReapReply {
@@ -39,7 +55,12 @@ export function readReaped(reply: unknown, most: number): ReapReply {
   const lost = (isDead: number): ReapReply['returned'] =>
     tasks
       .filter(task => task[4] === isDead)
-      .map(([id, name, queue, crashes]) => ({ ...readRef([id, name, queue]), crashes }));
+      .map(([id, name, queue, crashes, , worker, death]) => ({
+        ...readRef([id, name, queue]),
+        crashes,
+        worker: String(worker),
+        death: death ? readDeath(String(death)) : null,
+      }));
   return { returned: lost(0), buried: lost(1), more: looked >= most, storeMs };
 }
 

@@ -1,10 +1,12 @@
 import type { Command } from 'commander';
 import type { Admin } from '../../admin/create-admin.ts';
+import type { ShownLetter } from '../../admin/show-letter.ts';
 import type { DeadLetterDetails } from '../../ledger/dead-letter.ts';
 import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
 import { type AddCommand, readWhole } from '../flags.ts';
-import { type Output, toJson } from '../output.ts';
+import { printHistory } from '../history.ts';
+import { JsonText, type Output, toJson } from '../output.ts';
 import { addPurge } from './dead-letters-purge.ts';
 import { addRetry } from './dead-letters-retry.ts';
 
@@ -19,8 +21,10 @@ export const addDeadLetters: AddCommand = (program, output, finish) => {
       const show = (admin: Admin) => admin.deadLetters.show(id);
       const letter = await withAdmin(await readContext(options), show);
       if (letter === null) return missing(id, options.json ?? false, output, finish);
-      if (options.json) return output.json({ ...letter, bodyText: payloadText(letter) });
-      showLetter(letter, output);
+      const { checkpointJson, ...shown } = letter;
+      const checkpoint = new JsonText(checkpointJson ?? 'null');
+      if (options.json) return output.json({ ...shown, checkpoint, bodyText: payloadText(letter) });
+      printLetter(letter, output);
     });
   addRetry(parent, output, finish);
   addPurge(parent, output);
@@ -77,8 +81,9 @@ function payloadText(letter: DeadLetterDetails): string {
   return Buffer.from(letter.body).toString('utf8');
 }
 
-function showLetter(letter: DeadLetterDetails, output: Output): void {
+function printLetter(letter: ShownLetter, output: Output): void {
   const { id, name, queue, where, reason, error, deadAt, version, createdAt, expiresAt } = letter;
+  const { checkpointJson } = letter;
   output.lines([
     `id       ${id}`,
     `name     ${name}`,
@@ -92,10 +97,8 @@ function showLetter(letter: DeadLetterDetails, output: Output): void {
     `version  ${version}`,
   ]);
   output.line(`payload  ${payloadText(letter)}${letter.isRedacted ? '  (redacted)' : ''}`);
-  for (const { at, step, epoch, error: failure } of letter.history)
-    output.line(
-      `  ${at} ${step} epoch ${epoch}${failure ? ` ${failure.type}: ${failure.message}` : ''}`,
-    );
+  if (checkpointJson !== null) output.line(`checkpoint ${checkpointJson}`);
+  printHistory(letter.history, output);
   const stack = letter.history.findLast(entry => entry.error?.traceback)?.error?.traceback ?? '';
   // Indented, so that none of its lines looks like a field of the letter.
   if (stack !== '') output.lines(['stack', ...stack.split('\n').map(line => `  ${line}`)]);

@@ -5,6 +5,7 @@ import { FILTER_TERMS, type FilterTerm } from '../../admin/task-filter.ts';
 import { type AddCommand, readDuration, readWhole } from '../flags.ts';
 import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
+import { printHistory } from '../history.ts';
 import { JsonText, type Output, toJson } from '../output.ts';
 
 /** `outlast tasks`: where tasks are, what they hold, why they do not run. */
@@ -129,13 +130,15 @@ function addInspect(
 }
 
 /** The texts of the user's own values, unchanged. */
-function jsonOf({ argsJson, kwargsJson, resultJson, ...task }: TaskInspection): object {
+function jsonOf(task: TaskInspection): object {
+  const { argsJson, kwargsJson, resultJson, checkpointJson, ...rest } = task;
   const text = (json: string | null): JsonText => new JsonText(json ?? 'null');
-  return { ...task, args: text(argsJson), kwargs: text(kwargsJson), result: text(resultJson) };
+  const [args, kwargs] = [text(argsJson), text(kwargsJson)];
+  return { ...rest, args, kwargs, result: text(resultJson), checkpoint: text(checkpointJson) };
 }
 
 function print(task: TaskInspection, output: Output): void {
-  const { argsJson, kwargsJson, resultJson, isRedacted, history } = task;
+  const { argsJson, kwargsJson, resultJson, checkpointJson, isRedacted, history } = task;
   const shown = [
     'id',
     'name',
@@ -161,12 +164,8 @@ function print(task: TaskInspection, output: Output): void {
   if (kwargsJson !== null) output.line(`kwargs       ${kwargsJson}${mark}`);
   if (argsJson === null) output.line('input        not kept any more');
   if (resultJson !== null) output.line(`result       ${resultJson}`);
-  for (const { at, step, epoch, worker, error } of history) {
-    const by = worker === undefined ? '' : ` ${worker}`;
-    output.line(
-      `  ${at} ${step} epoch ${epoch}${by}${error ? ` ${error.type}: ${error.message}` : ''}`,
-    );
-  }
+  if (checkpointJson !== null) output.line(`checkpoint   ${checkpointJson}`);
+  printHistory(history, output);
 }
 
 function addWhy(parent: Command, output: Output, finish: (code: number) => void): void {

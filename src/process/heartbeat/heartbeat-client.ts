@@ -1,3 +1,4 @@
+import { getHeapStatistics } from 'node:v8';
 import { Worker as Thread } from 'node:worker_threads';
 import type { ResolvedConfig } from '../../config/config.ts';
 import { requireLedger } from '../../config/database-url.ts';
@@ -37,10 +38,17 @@ export class HeartbeatClient implements Heartbeat {
   #worker = '';
   #isStopped = false;
 
-  constructor(config: HeartbeatConfig, log: Logger) {
+  constructor(config: HeartbeatConfig, log: Logger, lastWordsFd: number | null = null) {
     const { beatMs, leaseMs, maxBlockMs } = config.worker;
     const times = { beatMs, leaseMs, maxBlockMs };
-    this.#data = { target: targetOf(config), ...times, shared: this.#shared };
+    const { heap_size_limit: heapBytes } = getHeapStatistics();
+    this.#data = {
+      target: targetOf(config),
+      ...times,
+      heapBytes,
+      lastWordsFd,
+      shared: this.#shared,
+    };
     this.#log = log;
     this.#tick();
     this.#ticker = setInterval(() => this.#tick(), TICK_MS).unref();

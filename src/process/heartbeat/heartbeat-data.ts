@@ -13,6 +13,10 @@ export interface HeartbeatThreadData {
   readonly beatMs: number;
   readonly leaseMs: number;
   readonly maxBlockMs: number;
+  /** The largest heap of the main thread. */
+  readonly heapBytes: number;
+  /** Where a supervisor reads why the process ended; null: there is none. */
+  readonly lastWordsFd: number | null;
   readonly shared: SharedArrayBuffer;
 }
 

@@ -1,8 +1,10 @@
+import { writeSync } from 'node:fs';
 import { parentPort, workerData } from 'node:worker_threads';
 import { isUnavailable } from '../../errors/error.ts';
 import { type BackoffPolicy, backoffMs } from '../../runtime/backoff.ts';
 import { processFaultPoint, sleep, systemClock } from '../../runtime/runtime.ts';
 import { type HeartbeatLink, HedgedHeartbeat } from '../../worker/lease/hedged-heartbeat.ts';
+import { FULL_HEAP, LAST_WORDS } from '../how-it-ended.ts';
 import { type FromHeartbeat, HEARTBEAT_SLOTS, type HeartbeatThreadData } from './heartbeat-data.ts';
 import { openHeartbeatLink } from '../../context/openers.ts';
 
@@ -65,14 +67,34 @@ function watchMainLoop(): void {
   lookedAt = now;
   const stuckMs = now - (shared[HEARTBEAT_SLOTS.tickedAt] ?? now);
   if (stuckMs <= data.maxBlockMs) return;
+  sayLast(`${LAST_WORDS.stuck} ${Math.round(stuckMs)}`);
   process.stderr.write(
     `worker:stuck the event loop has stood still for ${Math.round(stuckMs)} ms; killing ${process.pid}\n`,
   );
   process.kill(process.pid, 'SIGKILL');
 }
 
+/** To the supervisor, at once: the process may end at any moment, and nobody else can say why. */
+function sayLast(words: string): void {
+  if (data.lastWordsFd === null) return;
+  try {
+    writeSync(data.lastWordsFd, `${words}\n`);
+  } catch {
+    // A supervisor that is gone reads nothing; a pipe that is full has been told enough.
+  }
+}
+
+let isFull = false;
+/** Of an abort nobody else knows whether memory was the cause. */
+function watchHeap(): void {
+  const isFullNow = process.memoryUsage.rss() > FULL_HEAP * data.heapBytes;
+  if (isFullNow && !isFull) sayLast(LAST_WORDS.full);
+  isFull = isFullNow;
+}
+
 setInterval(() => {
   watchMainLoop();
+  watchHeap();
   if (isBeating || worker === '') return;
   isBeating = true;
   // A beat that fails is followed by the next one; the lease is counted from the last answered beat.

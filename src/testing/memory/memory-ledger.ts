@@ -72,11 +72,20 @@ export class MemoryLedger implements Ledger {
   }
 
   async open(opening: WorkerOpening): Promise<void> {
-    const { worker, process, leaseMs } = opening;
+    const { worker, process, host, leaseMs } = opening;
     // A repeat finds itself there. One closed in the meantime stays closed.
     if (this.state.workers.has(worker)) return;
     const deadlineMs = this.state.nowMs + leaseMs;
-    const row = { worker, process, leaseMs, deadlineMs, isClosed: false, ran: [] };
+    const row = {
+      worker,
+      process,
+      host,
+      leaseMs,
+      deadlineMs,
+      isClosed: false,
+      death: null,
+      ran: [],
+    };
     this.state.workers.set(worker, row);
     this.state.noteWorker(row, 'open', null);
   }
@@ -156,7 +165,7 @@ export class MemoryLedger implements Ledger {
   }
 
   async condemn(target: CondemnTarget): Promise<CondemnReply> {
-    return { workers: condemn(this.state, target), storeMs: this.state.nowMs };
+    return { ...condemn(this.state, target), storeMs: this.state.nowMs };
   }
 
   async reap(limit: number): Promise<ReapReply> {

@@ -1,4 +1,5 @@
 import type { HistoryEntry } from '../../ledger/dead-letter.ts';
+import type { Death } from '../../ledger/death.ts';
 import type { ErrorRecord, RunRef, TaskState } from '../../ledger/ledger.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { Envelope } from '../../task/envelope.ts';
@@ -46,9 +47,12 @@ export interface TaskRecord {
 export interface WorkerRow {
   readonly worker: string;
   readonly process: string;
+  readonly host: string;
   readonly leaseMs: number;
   deadlineMs: number;
   isClosed: boolean;
+  /** How it ended, once it is closed. */
+  death: Death | null;
   /** Its runs when it was closed. `reap` checks each again, since a commit may have landed in between. */
   ran: string[];
 }

@@ -300,8 +300,10 @@ function emitFailure(
   if (delayMs === null) {
     const last = briefError(settlement.error);
     emit('task:dead-lettered', { ...ref, where, reason, error: last });
-  } else if (isCrash) emit('task:resurrected', { ...ref, resurrections: crashes + 1 });
-  else emit('task:retried', { ...ref, attempt, delayMs: roundMs(delayMs), error });
+  } else if (isCrash) {
+    const { type: how, message: why } = settlement.error;
+    emit('task:resurrected', { ...ref, resurrections: crashes + 1, worker: null, how, why });
+  } else emit('task:retried', { ...ref, attempt, delayMs: roundMs(delayMs), error });
 }
 
 const briefError = ({ type, message }: ErrorRecord): EventError => ({ type, message });

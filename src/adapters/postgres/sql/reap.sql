@@ -6,7 +6,7 @@
 -- An index is about the sum of failures and crashes, which must not overflow: so neither grows beyond half of the largest number.
 -- params: limit int
 with lost as materialized (
-  select t.id from outlast_task t
+  select t.id, t.owner, (select w.death from outlast_worker w where w.id = t.owner) as death from outlast_task t
   where t.state = 'running' and t.owner = any(array(select id from outlast_worker where state = 'closed'))
   order by t.id limit $1 for update skip locked
 ), moved as (
@@ -17,13 +17,14 @@ with lost as materialized (
     ended_at = case when t.crashes >= t.crash_budget then clock_timestamp() end,
     reason = case when t.crashes >= t.crash_budget then 'ERR_RESURRECTIONS_SPENT' end,
     error = case when t.crashes >= t.crash_budget
-      then convert_to('{"type":"ERR_RESURRECTIONS_SPENT","message":"its worker died ' || (t.crashes::bigint + 1) || ' times","traceback":""}', 'UTF8')
+      then convert_to(json_build_object('type', 'ERR_RESURRECTIONS_SPENT', 'message', 'its worker died ' || (t.crashes::bigint + 1)
+        || ' times' || coalesce('; the last time: ' || (lost.death::json ->> 'message'), ''), 'traceback', '')::text, 'UTF8')
       else t.error end,
     version = case when t.crashes >= t.crash_budget then least(t.version, 2147483646) + 1 else t.version end,
-    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, null))
+    history = outlast_history(t.history, outlast_line(case when t.crashes >= t.crash_budget then 'dead' else 'reaped' end, t.epoch, t.owner, convert_to(lost.death, 'UTF8')))
   from lost
   where t.id = lost.id and t.state = 'running'
-  returning t.id, t.name, t.queue, t.crashes, t.state
+  returning t.id, t.name, t.queue, t.crashes, t.state, lost.owner, lost.death
 ), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m
 ), gone as (
   delete from outlast_worker w

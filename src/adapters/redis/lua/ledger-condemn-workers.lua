@@ -2,10 +2,10 @@
 -- Closes incarnations by name; with `is_unknown_too` also those that were never opened here, whose opening may be in
 -- transit.
 -- keys: root
--- args: is_unknown_too, workers
+-- args: is_unknown_too, workers, death
 -- bound: the incarnations given, which one look has found
--- returns: the server's milliseconds, the incarnations closed
-local root = KEYS[1]
+-- returns: the server's milliseconds, the incarnations closed, how each ended
+local root, death = KEYS[1], ARGV[3]
 -- include: now
 -- include: ledger-close
-return close(cmsgpack.unpack(ARGV[2]), ARGV[1] == '1')
+return close(cmsgpack.unpack(ARGV[2]), function() return death end, ARGV[1] == '1')

@@ -5,7 +5,8 @@
 -- keys: root
 -- args: limit, celery_keep_ms
 -- bound: `limit` tasks, up to 500; 5000 closed incarnations are looked at, 500 of them forgotten
--- returns: the server's milliseconds, for each task its id, name, queue, crashes, and 1 when it is dead; how many were looked at
+-- returns: the server's milliseconds, for each task its id, name, queue, crashes, 1 when it is dead, its worker, and how that
+-- ended; how many were looked at
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 -- include: now
 -- include: ledger-record
@@ -14,27 +15,29 @@ local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]
 local REMEMBER_CLOSED_MS, MOST_CLOSED, MOST_FORGOTTEN = 60000, 5000, 500
 local tasks, looked = {}, 0
 
-local function bring_back(id, record)
+local function bring_back(id, record, worker, death)
   record[CRASHES] = record[CRASHES] + 1
   blame(record, 1)
   local is_spent = record[CRASHES] > record[BUDGET]
   if is_spent then
-    note(record, STEP_DEAD)
-    local why = '"message":"its worker died ' .. record[CRASHES] .. ' times"'
-    local err = '{"type":"ERR_RESURRECTIONS_SPENT",' .. why .. ',"traceback":""}'
+    note(record, STEP_DEAD, death)
+    local last = death and '; the last time: ' .. cjson.decode(death).message or ''
+    local why = cjson.encode('its worker died ' .. record[CRASHES] .. ' times' .. last)
+    local err = '{"type":"ERR_RESURRECTIONS_SPENT","message":' .. why .. ',"traceback":""}'
     tell_celery_error(id, record, 'FAILURE', err)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
-    note(record, STEP_REAPED)
+    note(record, STEP_REAPED, death)
     wait(id, record, nil)
   end
   write(id, record)
-  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0 }
+  tasks[#tasks + 1] = { id, record[NAME], record[QUEUE], record[CRASHES], is_spent and 1 or 0, worker, death }
 end
 
 -- Those without runs are dropped below, so that they do not hold up the others for long.
 for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_CLOSED - 1)) do
   if looked >= limit then break end
+  local death = redis.call('HGET', root .. 'deaths', worker)
   local ids = redis.call('HRANDFIELD', root .. 'r:' .. worker, limit - looked)
   looked = looked + #ids
   read(ids)
@@ -42,7 +45,7 @@ for _, worker in ipairs(redis.call('ZRANGE', root .. 'closed', 0, MOST_CLOSED - 
     local record = records[id]
     if record and record[STATE] == STATE_RUNNING and record[OWNER] == worker then
       let_go(id, record)
-      bring_back(id, record)
+      bring_back(id, record, worker, death)
     else
       plan('HDEL', root .. 'r:' .. worker, id)
     end
@@ -54,6 +57,7 @@ for _, worker in ipairs(forgotten) do
   if redis.call('EXISTS', root .. 'r:' .. worker) == 0 then
     redis.call('ZREM', root .. 'closed', worker)
     redis.call('HDEL', root .. 'workers', worker)
+    redis.call('HDEL', root .. 'deaths', worker)
   end
 end
 return { now_ms, tasks, looked }
