@@ -50,7 +50,7 @@ export function startCli(args, config, extra = {}) {
       throw new Error(`outlast ${args.join(' ')} ended with ${code}: ${errors.trim()}`);
     return output;
   });
-  // Whoever stops it looks at `ended` late or never.
+  // The code that stops it looks at `ended` late or never.
   ended.catch(() => undefined);
   return { child, ended };
 }

@@ -168,18 +168,18 @@ async function sameDatabase() {
 /** @returns {Promise<Target>} */
 async function otherDatabase() {
   const main = await makeDatabase('bench_main');
-  const apart = await makeDatabase('bench_apart');
+  const separate = await makeDatabase('bench_separate');
   const ledger = ledgerOf(main.pool);
   return {
     name: 'other database',
     queue: 'bench',
-    config: { database: main.url, outboxes: { apart: { database: apart.url } } },
-    flags: ['--outbox', 'apart'],
-    outbox: apart.pool,
+    config: { database: main.url, outboxes: { separate: { database: separate.url } } },
+    flags: ['--outbox', 'separate'],
+    outbox: separate.pool,
     ...ledger,
     close: async () => {
       await ledger.close();
-      await apart.pool.end();
+      await separate.pool.end();
     },
   };
 }

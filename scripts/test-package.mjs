@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * `npm run test:package`: packs the package and looks at it as a newcomer would. The tarball goes into an empty folder,
+ * `npm run test:package`: packs the package and tries it as a new user would. The tarball goes into an empty folder,
  * and the commands and files of the README's quick start run there word by word, on every Node that is supported, with
  * every package manager, as ES modules and as CommonJS. `npm run test:package -- node22 pnpm` runs only what these name.
  */
@@ -16,7 +16,7 @@ import { TestRun } from './servers/test-run.mjs';
 /** @typedef {import('./package-tools/matrix.mjs').Cell} Cell */
 
 const TOOLS = join(ROOT, 'scripts', 'package-tools');
-/** What a worker needs. Whoever adds one says why in docs/decisions/0001-dependencies.md. */
+/** What a worker needs. A new one has its reason in docs/decisions/0001-dependencies.md. */
 const DEPENDENCIES = ['commander', 'croner', 'lossless-json'];
 /** Two, because a cell waits for the network and for a database more than it computes. */
 const AT_ONCE = 2;

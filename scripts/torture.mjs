@@ -22,9 +22,9 @@ try {
   requireNode();
   await ensureInstalled({ output: 1 });
   const needs = process.argv.slice(2).join(' ');
-  const apart = ['redis', 'rabbitmq'].filter(name => needs.includes(name));
+  const brokers = ['redis', 'rabbitmq'].filter(name => needs.includes(name));
   const isMixed = process.argv.includes('--celery');
-  const servers = isMixed ? ['redis', 'rabbitmq', 'celery'] : apart;
+  const servers = isMixed ? ['redis', 'rabbitmq', 'celery'] : brokers;
   run.env = { ...run.env, ...(await provide(run, ['postgres', ...servers])) };
   const steps = [
     () => inRoot('npm', ['run', '--silent', 'build']),

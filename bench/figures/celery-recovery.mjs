@@ -95,7 +95,7 @@ async function untilStarts(path, count, patienceMs) {
   return true;
 }
 
-/** By Celery's own producer, whoever runs it. @param {Fleet} fleet @param {string} path */
+/** By Celery's own producer, on either side. @param {Fleet} fleet @param {string} path */
 async function send({ env, queue }, path) {
   const code = `from recovery import app; app.send_task('recovery.stay', [${JSON.stringify(path)}], queue='${queue}')`;
   const child = spawnPython(['-c', code], env);

@@ -80,7 +80,7 @@ export async function measureFigure({ isQuick, log }) {
     ratios,
     notes: [
       '`order alone` has no second statement: the distance to it is what the task costs, given as `second statement alone`.',
-      'The bars are about whole transactions. With one connection most of one is waiting for the disk, whoever writes the task.',
+      'The bars are about whole transactions. With one connection most of one is waiting for the disk, in every library.',
     ],
   };
 }

@@ -18,7 +18,7 @@ import { readNotes } from '../tallies.mjs';
 const LONGEST_RUN_MS = 200;
 const LOOK_EVERY_MS = 20;
 const PATIENCE_MS = 60_000;
-/** One task in each: whoever is killed has one, and whoever has none is free for it. */
+/** One task in each process: the one that is killed has a task, and another is free for it. */
 const ONE = { concurrency: 1 };
 /** Those that die young are replaced later and later, so there are more than one kill needs. */
 const PROCESSES = { all: 10, ready: 5 };
@@ -97,7 +97,7 @@ async function killSupervisors(tier, count) {
 }
 
 /**
- * Sends a task, kills whoever runs it, and waits for its next run. Milliseconds.
+ * Sends a task, kills the worker that runs it, and waits for its next run. Milliseconds.
  * @param {Tier} tier
  * @param {readonly Running[]} places
  * @param {(pid: number) => void} kill

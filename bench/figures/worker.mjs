@@ -12,7 +12,7 @@ import { untilNoted, untilRan } from '../tallies.mjs';
 /** @typedef {import('../contenders.mjs').Contender} Contender */
 /** @typedef {{ rate: number[], cpu: number[], trips: number[] }} Sums */
 
-/** Servers tidy up after they were given so much: that is nobody's worker's. */
+/** Servers tidy up after they were given so much: no worker is charged for that. */
 const REST_MS = 3_000;
 const LOOK_EVERY_MS = 20;
 /** Those that are compared stand side by side: a machine that others use is not as fast at one time as at another. */
@@ -56,7 +56,7 @@ export async function measureFigure({ isQuick, log }) {
   for (const name of ORDER) {
     log(`preparing ${name}`);
     const open = TIERS[name] ?? VARIANTS[name] ?? RIVALS[name];
-    if (open === undefined) throw new Error(`nobody is called ${name}`);
+    if (open === undefined) throw new Error(`no candidate is called ${name}`);
     contenders.push(await open());
   }
   /** @type {Map<string, Sums>} */
@@ -125,7 +125,7 @@ async function tripsOf({ store, pool }) {
 }
 
 /**
- * Nobody is slowed down by what others, or earlier rounds, have left to be kept: neither by the keys nor by a log that has
+ * No candidate is slowed down by what others, or earlier rounds, have left to be kept: neither by the keys nor by a log that has
  * grown so much that the server writes it anew in the middle of the next round.
  */
 async function emptyRedis() {

@@ -97,7 +97,7 @@ class Session {
     this.#cell = cell;
     this.#folder = mkdtempSync(join(run.folder, 'tmp', 'quick-start-'));
     const { manager, node } = cell;
-    // What npm, our own tests and the user's Outlast have set must not reach a newcomer.
+    // What npm, our own tests and the user's Outlast have set must not reach the quick start.
     const isForeign = (/** @type {string} */ name) => /^(npm_|OUTLAST_|NODE_OPTIONS)/.test(name);
     const own = Object.entries(run.env).filter(([name]) => !isForeign(name));
     const path = [dirname(nodeBinary(node) ?? ''), manager.folder, process.env['PATH']];

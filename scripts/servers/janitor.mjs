@@ -7,7 +7,7 @@ import { rmSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { findStrays, signalGroup, waitUntilGone } from './process-group.mjs';
 
-/** Nobody waits for a clean shutdown any more. */
+/** No test waits for a clean shutdown any more. */
 const STOP_MS = 5_000;
 
 const [folder] = process.argv.slice(2);

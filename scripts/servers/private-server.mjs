@@ -107,7 +107,7 @@ export class PrivateServer {
     const log = openSync(this.#log, 'a');
     try {
       return await start({
-        // The working directory of whoever runs the tests may be closed to the server's user.
+        // The working directory of the tests may be closed to the server's user.
         cwd: this.folder,
         stdio: ['ignore', log, log],
         env: { ...this.#run.env, LC_ALL: 'C', HOME: this.folder },

@@ -74,7 +74,7 @@ function readProcess(pid, file) {
   try {
     return readFileSync(`/proc/${pid}/${file}`, 'latin1');
   } catch {
-    // It has ended, or belongs to somebody else.
+    // It has ended, or belongs to another user.
     return '';
   }
 }

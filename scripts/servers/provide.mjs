@@ -38,7 +38,7 @@ async function installMissing(run, absent, isWanted) {
   const packagesOf = (/** @type {Requirement[]} */ list) =>
     list.flatMap(({ packages }) => packages);
   if (canInstall()) {
-    // Two calls, so that a package nobody uses yet cannot keep the others from being installed.
+    // Two calls, so that a package that is not used yet cannot keep the others from being installed.
     const now = packagesOf(absent.filter(isMissing).filter(isWanted));
     if (now.length > 0) await installPackages(run, now);
     const later = packagesOf(absent.filter(isMissing).filter(one => !isWanted(one)));

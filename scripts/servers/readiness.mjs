@@ -81,7 +81,7 @@ function ask(port, { hello, isReady }) {
 }
 
 /**
- * Ports of the loopback interface that nobody uses. All are held until the last one is found, so
+ * Ports of the loopback interface that are free. All are held until the last one is found, so
  * that they differ.
  * @param {number} count
  */

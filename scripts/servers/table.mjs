@@ -15,7 +15,7 @@ import { AMQP, MYSQL, POSTGRES, REDIS } from './readiness.mjs';
  * @typedef {object} Requirement
  * @property {string} name
  * @property {readonly string[]} packages of Debian
- * @property {string} env set by whoever has one already, and by us for the tests
+ * @property {string} env set by hand where there is a server already, and by us for the tests
  * @property {boolean} isUsed whether tests use it today; others are installed but not started
  * @property {() => string | null} find the path of its main program
  * @property {ServerRecipe | null} server null for a program: `env` is then its path

@@ -84,7 +84,7 @@ export class TestRun {
   async run(command, args, options) {
     const child = await this.start(command, args, options);
     if (child.exitCode === null && child.signalCode === null) await once(child, 'exit');
-    // Whatever the command left behind in its group has nobody else to end it.
+    // Whatever the command left behind in its group is ended by nothing else.
     signalGroup(child.pid, 'SIGKILL');
     this.#forget(child.pid);
     return child.exitCode ?? 1;

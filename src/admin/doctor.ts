@@ -17,7 +17,7 @@ export interface DoctorCheck extends Check {
   readonly meaning: string;
 }
 
-export interface Patient {
+export interface CheckupTarget {
   readonly target: string;
   check(): Promise<readonly Check[]>;
 }
@@ -36,7 +36,7 @@ const PATIENCE_MS = 60_000;
  * advice counts as a problem.
  */
 export async function examine(
-  patients: readonly Patient[],
+  targets: readonly CheckupTarget[],
   warnings: readonly string[],
   { isStrict = false, patienceMs = PATIENCE_MS }: ExamineOptions = {},
 ): Promise<DoctorReport> {
@@ -45,10 +45,10 @@ export async function examine(
     void checks.push({ ...check, meaning: CHECKS[check.name], target });
   for (const check of configChecks(warnings)) add('config', check);
   let isReachable = true;
-  for (const patient of patients) {
-    const { target } = patient;
+  for (const one of targets) {
+    const { target } = one;
     try {
-      const found = await inTime(patient.check(), patienceMs);
+      const found = await inTime(one.check(), patienceMs);
       for (const check of found) add(target, { ...check, message: maskSecrets(check.message) });
     } catch (error) {
       if (isUnavailable(error)) isReachable = false;

@@ -30,7 +30,7 @@ export interface Stats {
   readonly backoff: number;
   /** Rows that a relay has put off without a failure: an outage, or a limit. */
   readonly deferred: number;
-  /** Dead letters of both kinds, and each apart. */
+  /** Dead letters of both kinds, and of each. */
   readonly dlqCount: number;
   readonly dlq: { readonly outbox: number; readonly worker: number };
   /** Since the first moment at which the oldest was due; retries and outages change nothing about it. */

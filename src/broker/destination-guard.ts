@@ -13,8 +13,8 @@ const COOLDOWN_MS = 1_000;
 const LONGEST_COOLDOWN_MS = 60_000;
 /** Destinations that were slow and are no longer. */
 const MOST_REMEMBERED = 1_000;
-/** Names come from messages: beyond this many at once, the rest share a lane. */
-const MOST_LANES = 5_000;
+/** Names come from messages: beyond this many at once, the rest share one state. */
+const MOST_STATES = 5_000;
 const OTHERS = 'one of many other destinations';
 
 interface Call {
@@ -23,7 +23,7 @@ interface Call {
 }
 
 /** The state of one destination. */
-interface Lane {
+interface Destination {
   /** Calls without an answer, oldest first, including abandoned ones. */
   readonly calls: Set<Call>;
   /** Consecutive abandoned calls. */
@@ -68,7 +68,7 @@ export interface GuardOptions {
 export class DestinationGuard {
   readonly #broker: Pick<Broker, 'publish' | 'reply' | 'hasQueues'>;
   readonly #clock: Pick<Clock, 'monotonic' | 'timer'>;
-  readonly #lanes = new Map<string, Lane>();
+  readonly #destinations = new Map<string, Destination>();
   readonly #isBreaking: boolean;
   readonly #traces: Traces | undefined;
   /** When any destination last answered. */
@@ -97,17 +97,17 @@ export class DestinationGuard {
     manner?: PublishManner,
   ): Promise<readonly PublishOutcome[]> {
     const send: Send<Envelope> = some => this.#broker.publish(some, manner);
-    const publish = () => this.#sendApart(messages, destinationOf, send, limitMs);
+    const publish = () => this.#sendByDestination(messages, destinationOf, send, limitMs);
     return this.#traces === undefined ? publish() : this.#traces.publish(messages, publish);
   }
 
   /** The same for answers to senders. */
   reply(replies: readonly Reply[], limitMs: number): Promise<readonly PublishOutcome[]> {
     const send: Send<Reply> = async some => (await this.#broker.reply?.(some)) ?? [];
-    return this.#sendApart(replies, ({ replyTo }) => `reply ${replyTo}`, send, limitMs);
+    return this.#sendByDestination(replies, ({ replyTo }) => `reply ${replyTo}`, send, limitMs);
   }
 
-  async #sendApart<T>(
+  async #sendByDestination<T>(
     items: readonly T[],
     nameOf: (item: T) => string,
     send: Send<T>,
@@ -134,28 +134,31 @@ export class DestinationGuard {
 
   async #sendTo<T>(sending: Sending<T>): Promise<readonly PublishOutcome[]> {
     const { to, items } = sending;
-    const lane = this.#laneOf(to);
-    const waitMs = this.#waitMs(lane);
+    const destination = this.#destinationFor(to);
+    const waitMs = this.#waitMs(destination);
     if (waitMs > 0) return items.map(() => silent(to, waitMs));
-    if (lane.failures === 0 || (this.#isBreaking && !this.#isAlone(lane.failedFirstAt)))
-      return await this.#inTime(lane, sending);
+    if (
+      destination.failures === 0 ||
+      (this.#isBreaking && !this.#isAlone(destination.failedFirstAt))
+    )
+      return await this.#inTime(destination, sending);
     // One message shows whether it answers again: sending all would only fill a queue that does not move.
-    lane.isProbed = true;
+    destination.isProbed = true;
     const [first, ...rest] = items;
-    const probe = await this.#inTime(lane, { ...sending, items: [first as T] });
-    lane.isProbed = false;
+    const probe = await this.#inTime(destination, { ...sending, items: [first as T] });
+    destination.isProbed = false;
     if (rest.length === 0) return probe;
     return [...probe, ...(await this.#sendTo({ ...sending, items: rest }))];
   }
 
   #known(name: string): string {
-    return this.#lanes.size < MOST_LANES || this.#lanes.has(name) ? name : OTHERS;
+    return this.#destinations.size < MOST_STATES || this.#destinations.has(name) ? name : OTHERS;
   }
 
-  #laneOf(to: string): Lane {
-    const known = this.#lanes.get(to);
+  #destinationFor(to: string): Destination {
+    const known = this.#destinations.get(to);
     if (known) return known;
-    const made: Lane = {
+    const made: Destination = {
       calls: new Set(),
       failures: 0,
       failedFirstAt: Infinity,
@@ -164,19 +167,19 @@ export class DestinationGuard {
       isProbed: false,
       graceMs: SLOW_MS,
     };
-    this.#lanes.set(to, made);
+    this.#destinations.set(to, made);
     return made;
   }
 
   /** How long to leave the destination alone; 0: it may be tried. */
-  #waitMs(lane: Lane): number {
+  #waitMs(destination: Destination): number {
     const now = this.#clock.monotonic();
-    if (lane.failures > 0) {
-      if (this.#isBreaking && !this.#isAlone(lane.failedFirstAt)) return 0;
-      return lane.isProbed ? COOLDOWN_MS : Math.max(0, lane.silentUntil - now);
+    if (destination.failures > 0) {
+      if (this.#isBreaking && !this.#isAlone(destination.failedFirstAt)) return 0;
+      return destination.isProbed ? COOLDOWN_MS : Math.max(0, destination.silentUntil - now);
     }
-    const [oldest] = lane.calls;
-    const isLate = oldest !== undefined && now - oldest.at > lane.graceMs;
+    const [oldest] = destination.calls;
+    const isLate = oldest !== undefined && now - oldest.at > destination.graceMs;
     return isLate && this.#isAlone(oldest.at) ? COOLDOWN_MS : 0;
   }
 
@@ -185,60 +188,66 @@ export class DestinationGuard {
     return this.#broker.hasQueues === true && this.#answeredAt > since - SLOW_MS;
   }
 
-  #inTime<T>(lane: Lane, sending: Sending<T>): Promise<readonly PublishOutcome[]> {
+  #inTime<T>(destination: Destination, sending: Sending<T>): Promise<readonly PublishOutcome[]> {
     const { to, items, send, limitMs } = sending;
     const call: Call = { at: this.#clock.monotonic(), isGivenUp: false };
-    lane.calls.add(call);
+    destination.calls.add(call);
     return new Promise(resolve => {
       const giveUp = (): void => {
         const waitedMs = this.#clock.monotonic() - call.at;
-        const isAlone = this.#isAlone(Math.min(call.at, lane.failedFirstAt));
-        if (!isAlone && lane.failures === 0 && waitedMs < limitMs)
+        const isAlone = this.#isAlone(Math.min(call.at, destination.failedFirstAt));
+        if (!isAlone && destination.failures === 0 && waitedMs < limitMs)
           cancel = this.#clock.timer(limitMs - waitedMs, giveUp);
         else {
-          this.#fail(lane, call);
+          this.#fail(destination, call);
           const error = `${to} did not confirm within ${Math.round(waitedMs)} ms`;
-          const retry = isAlone ? { retryAfterMs: this.#waitMs(lane) } : {};
+          const retry = isAlone ? { retryAfterMs: this.#waitMs(destination) } : {};
           resolve(items.map(() => ({ status: 'unavailable', error, ...retry })));
         }
       };
-      let cancel = this.#clock.timer(Math.min(limitMs, lane.graceMs), giveUp);
+      let cancel = this.#clock.timer(Math.min(limitMs, destination.graceMs), giveUp);
       void send(items)
         .catch((error: unknown) => items.map(() => unavailable(error)))
         .then(outcomes => {
           cancel();
-          this.#answered(to, lane, call, outcomes);
+          this.#answered(to, destination, call, outcomes);
           resolve(outcomes);
         });
     });
   }
 
   /** Calls in flight together fail together, once. */
-  #fail(lane: Lane, call: Call): void {
+  #fail(destination: Destination, call: Call): void {
     call.isGivenUp = true;
-    if (call.at < lane.failedAt) return;
+    if (call.at < destination.failedAt) return;
     const now = this.#clock.monotonic();
-    const cooldownMs = Math.min(COOLDOWN_MS * 2 ** lane.failures, LONGEST_COOLDOWN_MS);
-    if (lane.failures === 0) lane.failedFirstAt = call.at;
-    lane.failures += 1;
-    lane.failedAt = now;
-    lane.silentUntil = now + cooldownMs;
+    const cooldownMs = Math.min(COOLDOWN_MS * 2 ** destination.failures, LONGEST_COOLDOWN_MS);
+    if (destination.failures === 0) destination.failedFirstAt = call.at;
+    destination.failures += 1;
+    destination.failedAt = now;
+    destination.silentUntil = now + cooldownMs;
   }
 
   /** A late answer shows that the destination is slow, not silent. */
-  #answered(to: string, lane: Lane, call: Call, outcomes: readonly PublishOutcome[]): void {
-    lane.calls.delete(call);
+  #answered(
+    to: string,
+    destination: Destination,
+    call: Call,
+    outcomes: readonly PublishOutcome[],
+  ): void {
+    destination.calls.delete(call);
     if (outcomes.some(({ status }) => status !== 'unavailable')) {
       const now = this.#clock.monotonic();
       this.#answeredAt = now;
-      lane.failures = 0;
-      lane.failedFirstAt = Infinity;
+      destination.failures = 0;
+      destination.failedFirstAt = Infinity;
       // Calls it never answered no longer say anything about its state.
-      for (const old of lane.calls) if (old.isGivenUp) lane.calls.delete(old);
-      lane.graceMs = Math.max(SLOW_MS, 2 * (now - call.at));
+      for (const old of destination.calls) if (old.isGivenUp) destination.calls.delete(old);
+      destination.graceMs = Math.max(SLOW_MS, 2 * (now - call.at));
     }
-    const isOrdinary = lane.graceMs === SLOW_MS || this.#lanes.size > MOST_REMEMBERED;
-    if (lane.calls.size === 0 && lane.failures === 0 && isOrdinary) this.#lanes.delete(to);
+    const isOrdinary = destination.graceMs === SLOW_MS || this.#destinations.size > MOST_REMEMBERED;
+    if (destination.calls.size === 0 && destination.failures === 0 && isOrdinary)
+      this.#destinations.delete(to);
   }
 }
 
@@ -298,7 +307,7 @@ export type Store = (replies: readonly Reply[]) => Promise<void>;
  * The same broker, which registers chords and their sizes before it sends messages. A message whose signature expires
  * soon is signed again.
  */
-export function announcing(
+export function withChordRegistration(
   broker: Broker,
   announce: Announce | null,
   renew?: Renew,

@@ -136,8 +136,8 @@ function trustedOwners(cwd: string): Owners {
 function distrustOf(file: string, link: string, owners: Owners): string | null {
   if (owners === null) return null;
   const { mode, uid } = statSync(file);
-  const stranger = [uid, lstatSync(link).uid].find(owner => !owners.has(owner));
-  if (stranger !== undefined) return `belongs to another user (uid ${stranger})`;
+  const foreignOwner = [uid, lstatSync(link).uid].find(owner => !owners.has(owner));
+  if (foreignOwner !== undefined) return `belongs to another user (uid ${foreignOwner})`;
   if (mode & WRITABLE_BY_ALL) return 'may be written by every user';
   const folders = [dirname(file), dirname(link)].map(folder => statSync(folder).mode);
   const isReplaceable = folders.some(folder => folder & WRITABLE_BY_ALL && !(folder & STICKY));

@@ -1,4 +1,4 @@
-import type { Patient } from '../admin/doctor.ts';
+import type { CheckupTarget } from '../admin/doctor.ts';
 import { parseAmqpUrl } from '../config/amqp-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import type { ControlStore } from '../ledger/control-store.ts';
@@ -8,7 +8,7 @@ import { ledgerIn, openDatabase, openLedger } from './openers.ts';
 type RabbitConfig = Pick<ResolvedConfig, 'broker' | 'ledger' | 'worker' | 'database'>;
 
 /** What a doctor looks at, where the broker is RabbitMQ. */
-export function rabbitPatients(config: RabbitConfig): readonly Patient[] {
+export function rabbitTargets(config: RabbitConfig): readonly CheckupTarget[] {
   const { broker, worker } = config;
   if (broker?.kind !== 'rabbitmq') return [];
   return [

@@ -1,5 +1,5 @@
 import { type Check, type CheckLimits, advise, ok, problem, spoken } from '../telemetry/checkup.ts';
-import type { Patient } from '../admin/doctor.ts';
+import type { CheckupTarget } from '../admin/doctor.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import { isSameRedis } from '../adapters/redis/redis-url.ts';
@@ -44,7 +44,7 @@ export async function relayPreflight(context: Pick<Context, 'config' | 'log'>): 
 }
 
 /** What a doctor looks at. */
-export function redisPatients(config: RedisConfig, limits: CheckLimits): readonly Patient[] {
+export function redisTargets(config: RedisConfig, limits: CheckLimits): readonly CheckupTarget[] {
   return redisOf(config).map(({ target, ledger, look }) => ({
     target,
     check: async () => [

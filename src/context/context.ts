@@ -235,7 +235,7 @@ export class Context {
       ? (message: Envelope) => keyring.renewed(message, clock.now())
       : undefined;
     const database = await this.#database();
-    // What is unsigned is counted apart, and seen from its first part on.
+    // What is unsigned is counted separately, and seen from its first part on.
     const isNoted = keyring.isSigning ? hasSignature : undefined;
     const shared = { database, renew, isNoted, faultPoint };
     const parts = brokerParts(this.config, this.log);
@@ -246,18 +246,18 @@ export class Context {
       const first = asItCame(message);
       return renew?.(first) ?? first;
     };
-    const apart = { ...shared, renew: restored, broker };
+    const separate = { ...shared, renew: restored, broker };
     const settings = ledgerParts(this.config);
     if (settings === null) {
       const celeryChords = this.#celeryChords();
-      return storesOf({ ...apart, ledger: null, celeryChords });
+      return storesOf({ ...separate, ledger: null, celeryChords });
     }
     const { generations } = database;
     const beside = { target: parts.target, broker };
     const ledger = await this.#resources.get('ledger', () =>
       this.#openers.ledger({ ...settings, generations, beside, faultPoint }),
     );
-    return storesOf({ ...apart, ledger });
+    return storesOf({ ...separate, ledger });
   }
 
   #database(embedded = this.#parts.options.embedded ?? 'create'): Promise<OutboxDatabase> {

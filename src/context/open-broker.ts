@@ -3,7 +3,7 @@ import type { BrokerTarget } from '../config/broker-target.ts';
 import { systemClock } from '../runtime/runtime.ts';
 import type { Logger } from '../telemetry/logger.ts';
 
-/** A broker apart from the database, and what it needs to know of its process. */
+/** A broker beside the database, and what it needs to know of its process. */
 export interface BrokerParts {
   readonly target: BrokerTarget;
   /** The largest message that is taken whole. */

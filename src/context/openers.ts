@@ -90,7 +90,7 @@ export interface LedgerOptions extends LedgerParts, Pick<OpenRedisLedgerOptions,
   readonly beside: { readonly target: BrokerTarget; readonly broker: Broker } | null;
 }
 
-/** A ledger apart from the database; it connects when it is first asked for something. */
+/** A ledger beside the database; it connects when it is first asked for something. */
 export async function openLedger({
   url,
   beside,

@@ -4,7 +4,7 @@ import type { LedgerInDatabaseOptions, OutboxDatabase } from '../adapters/sql/di
 import type { SqlDatabase } from '../adapters/sql/sql-database.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
-import { announcing, type Renew } from '../broker/destination-guard.ts';
+import { withChordRegistration, type Renew } from '../broker/destination-guard.ts';
 import type { Broker } from '../broker/broker.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
 import type { CheckpointStore } from '../ledger/checkpoint-store.ts';
@@ -74,7 +74,7 @@ export function storesOf(parts: TierParts): Stores {
   return {
     db,
     outbox,
-    broker: announcing(broker, ledger.announce, renew),
+    broker: withChordRegistration(broker, ledger.announce, renew),
     ledger: ledger.ledger,
     control: ledger.control,
     checkpoints,
@@ -94,7 +94,7 @@ export function storesOf(parts: TierParts): Stores {
 function storesInDatabase(parts: TierParts): Stores {
   const { database, broker, renew, faultPoint, celeryChords, isNoted = () => true } = parts;
   const { db, reads: outboxReads, results, fences, checkpoints, tiers } = database;
-  // A broker apart is published to; only where there is none a row becomes a record by one statement.
+  // A separate broker is published to; only where there is none a row becomes a record by one statement.
   const inside = ledgerIn(database, {
     movesIntoLedger: broker === null,
     faultPoint,
@@ -104,7 +104,7 @@ function storesInDatabase(parts: TierParts): Stores {
   return {
     db,
     outbox: inside.outbox,
-    broker: announcing(
+    broker: withChordRegistration(
       broker ?? inside.broker,
       messages => inside.noteChords(messages.filter(isNoted)),
       renew,

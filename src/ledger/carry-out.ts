@@ -4,7 +4,7 @@ import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import type { ResultStore } from '../result/result-store.ts';
 import type { Envelope } from '../task/envelope.ts';
 import { shownException } from '../wire/python-exceptions.ts';
-import type { Reply, Told } from '../wire/reply.ts';
+import type { Reply, ReportedEnd } from '../wire/reply.ts';
 import type { Destinations, Judgement } from './destinations.ts';
 import {
   afterEnded,
@@ -12,7 +12,7 @@ import {
   chordBody,
   chordFailure,
   stepsAfter,
-  toldOf,
+  reportedEnd,
   type FollowDeps,
 } from './follow-up.ts';
 import type { ChordAnswer } from './chord-part.ts';
@@ -24,7 +24,7 @@ import type {
   ErrorRecord,
   Ledger,
 } from './ledger.ts';
-import { repliesOf, toldToMany, type NeverSent } from './never-sent.ts';
+import { repliesOf, endForMany, type NeverSent } from './never-sent.ts';
 
 export interface CarryOutDeps {
   readonly guard: DestinationGuard;
@@ -212,17 +212,17 @@ async function withError(ended: EndedTask, { results }: CarryOutDeps): Promise<E
 /** The later steps of its chain are over too: callers of Celery wait for the last one. */
 async function tellRest(ended: EndedTask, { ledger, follow }: CarryOutDeps): Promise<void> {
   if (ledger.recordNeverSent === undefined) return;
-  await tellSteps(stepsAfter(ended, follow), toldOf(ended), ended.envelope.id, ledger);
+  await tellSteps(stepsAfter(ended, follow), reportedEnd(ended), ended.envelope.id, ledger);
 }
 
 async function tellSteps(
   steps: readonly NeverSent[],
-  told: Told,
+  told: ReportedEnd,
   of: string,
   ledger: CarryOutDeps['ledger'],
 ): Promise<void> {
   const ids = steps.map(({ id }) => id);
-  if (ids.length > 0) await ledger.recordNeverSent?.(ids, toldToMany(told, ids.length), of);
+  if (ids.length > 0) await ledger.recordNeverSent?.(ids, endForMany(told, ids.length), of);
 }
 
 /** A task may be dead because its bytes are unreadable: then its follow-ups are unknown, and the dead letter is the alarm. */

@@ -1,4 +1,4 @@
-import type { Reply, Told } from '../wire/reply.ts';
+import type { Reply, ReportedEnd } from '../wire/reply.ts';
 
 export interface ChordPart {
   readonly groupId: string;
@@ -20,7 +20,7 @@ export interface ChordPart {
 export interface CeleryChords {
   readonly join: (part: ChordPart) => Promise<ChordAnswer>;
   /** Stores how tasks ended that are never sent, for the callers that wait there. */
-  readonly tell: (ids: readonly string[], told: Told, of: string) => Promise<void>;
+  readonly tell: (ids: readonly string[], told: ReportedEnd, of: string) => Promise<void>;
   /** Stores answers for callers that do not wait at a queue but there. */
   readonly store: (replies: readonly Reply[]) => Promise<void>;
 }

@@ -10,7 +10,7 @@ import { EMBED, encodeEmbed, hasFollowUps, readEmbed } from '../task/signature.t
 import { beforeIn } from '../task/trace-headers.ts';
 import { inheritedOf } from '../task/travelling-options.ts';
 import { OWN_HEADERS, handOnHeaders } from '../wire/headers.ts';
-import { type Told, replyOf, wantsReply } from '../wire/reply.ts';
+import { type ReportedEnd, replyOf, wantsReply } from '../wire/reply.ts';
 import { childrenAfter } from './follow-up-log.ts';
 import { endOfChain } from './chain-end.ts';
 import { countedPosition } from './open-chord.ts';
@@ -106,7 +106,7 @@ export function afterDone(
   ];
 }
 
-function answerEntry(envelope: Envelope, told: Told, { answers }: FollowDeps): FollowUp[] {
+function answerEntry(envelope: Envelope, told: ReportedEnd, { answers }: FollowDeps): FollowUp[] {
   const reply = answers ? replyOf(envelope, told) : null;
   return reply === null ? [] : [{ key: `${envelope.id}/reply`, reply }];
 }
@@ -139,7 +139,7 @@ export function afterEnded(ended: EndedTask, deps: FollowDeps): readonly FollowU
     }),
     ...partEntry({ envelope, options, chord, parent }, why, deps),
     ...(last === undefined ? [] : partEntry({ envelope, parent, ...endOfChain(last) }, why, deps)),
-    ...answerEntry(envelope, toldOf(ended), deps),
+    ...answerEntry(envelope, reportedEnd(ended), deps),
     ...restAnswers(ended, chain ?? [], deps),
   ];
 }
@@ -151,7 +151,7 @@ function restAnswers(
   { answers }: FollowDeps,
 ): FollowUp[] {
   if (!answers || chain.length === 0) return [];
-  const replies = repliesOf(neverSent(chain), toldOf(ended));
+  const replies = repliesOf(neverSent(chain), reportedEnd(ended));
   return replies.map((reply, index) => ({ key: `${ended.envelope.id}/rest:${index}`, reply }));
 }
 
@@ -174,7 +174,7 @@ export function stepsAfter(
 
 /** Why a task has no result, for the chord that it is in; null: it is unknown. */
 function errorOf(ended: EndedTask): ErrorRecord | null {
-  const told = toldOf(ended);
+  const told = reportedEnd(ended);
   if (told.status === 'FAILURE') return ended.error ?? null;
   return {
     type: 'TaskRevokedError',
@@ -184,7 +184,11 @@ function errorOf(ended: EndedTask): ErrorRecord | null {
 }
 
 /** In Celery's terms, which knows only failed and revoked as endings without a result. */
-export function toldOf({ how, error, why = '' }: Pick<EndedTask, 'how' | 'error' | 'why'>): Told {
+export function reportedEnd({
+  how,
+  error,
+  why = '',
+}: Pick<EndedTask, 'how' | 'error' | 'why'>): ReportedEnd {
   switch (how) {
     case 'dead': {
       const unknown = { type: 'Error', message: 'see the dead letter', traceback: '' };

@@ -1,6 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
-import type { Told } from '../wire/reply.ts';
+import type { ReportedEnd } from '../wire/reply.ts';
 import type { ChordAnswer, ChordPart } from './chord-part.ts';
 import type { Death } from './death.ts';
 import type { AfterLog, ErrorRecord, FollowUp } from './follow-up-log.ts';
@@ -32,7 +32,7 @@ export type {
  *      │            reap ▼  │begin
  *      └──park, publish─► waiting           cancel: any of these but done, dead ─► cancelled
  *
- * Only `begin` and `lift` change the epoch; only `condemn` declares a process dead. A missing record never counts as
+ * Only `begin` and `raiseEpoch` change the epoch; only `condemn` declares a process dead. A missing record never counts as
  * success: the answer is `absent` and nothing is written.
  */
 export interface Ledger extends WorkerLedger, RecoveryLedger, WorkflowLedger, OperatorLedger {}
@@ -59,7 +59,7 @@ export interface WorkerLedger {
    * Raises the epoch of a run above one that a fence elsewhere has seen: the ledger has forgotten which run had it. If the
    * run's own epoch is higher already, nothing changes; the reply shows whether the run still owns its task.
    */
-  lift(run: RunRef, above: number): Promise<LiftReply>;
+  raiseEpoch(run: RunRef, above: number): Promise<RaiseReply>;
   commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]>;
   /** A failed attempt, or a crash that hurt no other task: waits `delayMs`, or is dead when that is null. */
   fail(items: readonly FailItem[]): Promise<readonly StepStatus[]>;
@@ -123,7 +123,7 @@ export interface WorkflowLedger {
    * Stores how tasks ended that are never sent, because `of` ended without a result, for the callers that wait for them. A
    * task that was sent after all is left alone. Missing: no caller could read it here.
    */
-  recordNeverSent?(ids: readonly string[], told: Told, of: string): Promise<void>;
+  recordNeverSent?(ids: readonly string[], told: ReportedEnd, of: string): Promise<void>;
   /** Deletes up to `limit` chords that are incomplete and have had no part for a week. Returns their group ids. */
   abandonChords(limit: number): Promise<readonly string[]>;
 }
@@ -255,7 +255,7 @@ export type RenewReply =
 export type StepStatus = 'ok' | 'stale' | 'absent';
 
 /** `ok`: the run owns its task, and from now on under this epoch. */
-export type LiftReply =
+export type RaiseReply =
   | { readonly status: 'ok'; readonly epoch: number }
   | { readonly status: 'stale' | 'absent' };
 

@@ -1,7 +1,7 @@
 import { itemsOf, membersOf } from '../task/json-slices.ts';
 import { safeKey } from '../task/names.ts';
 import { readSignature, type Signature } from '../task/signature.ts';
-import { encodeReport, type Reply, type Told } from '../wire/reply.ts';
+import { encodeReport, type Reply, type ReportedEnd } from '../wire/reply.ts';
 import { textIn } from './expand-signature.ts';
 
 /** A task that is never sent, because one before it ended without a result. A caller may wait for it. */
@@ -68,7 +68,7 @@ const MOST_BYTES = 4 * 1_048_576;
 const BRIEF = 200;
 
 /** The same end for many callers: shorter if there are so many that one short message would make us send megabytes. */
-export function toldToMany(told: Told, count: number): Told {
+export function endForMany(told: ReportedEnd, count: number): ReportedEnd {
   if (told.status !== 'FAILURE') return told;
   const { error } = told;
   if ((error.message.length + error.traceback.length) * count <= MOST_BYTES) return told;
@@ -76,9 +76,9 @@ export function toldToMany(told: Told, count: number): Told {
 }
 
 /** The answers to the callers that wait at queues. */
-export function repliesOf(steps: readonly NeverSent[], told: Told): readonly Reply[] {
+export function repliesOf(steps: readonly NeverSent[], told: ReportedEnd): readonly Reply[] {
   const waiting = steps.filter(({ replyTo }) => replyTo !== null);
-  const report = toldToMany(told, waiting.length);
+  const report = endForMany(told, waiting.length);
   return waiting.map(({ id, replyTo, correlationId }) => ({
     replyTo: replyTo ?? '',
     correlationId,

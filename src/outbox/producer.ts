@@ -164,9 +164,9 @@ export class Producer<Tx> {
   async admit(call: TaskCall): Promise<Permit> {
     const task = await composeTask(call, ALONE, this.#composeDeps(null));
     const admission = await this.#deps.admission();
-    const newcomer = { ...admissionRequestOf(envelopeOf(task)), permit: null };
-    const reservations = await admission.enter(newcomer, 'admit');
-    const rates = admission.ratesOf(newcomer.subject);
+    const request = { ...admissionRequestOf(envelopeOf(task)), permit: null };
+    const reservations = await admission.enter(request, 'admit');
+    const rates = admission.ratesOf(request.subject);
     const token = rates.length === 0 ? null : this.#deps.random.token();
     const permit = new HeldPermit({ task: task.name, token, rates, reservations });
     if (token === null) return permit;
@@ -218,12 +218,12 @@ export class Producer<Tx> {
 
   /** Takes the rates of a push, or throws; returns what gives them back. */
   async #enter(envelope: Envelope, onOutage: 'throw' | 'admit'): Promise<() => Promise<void>> {
-    const newcomer = admissionRequestOf(envelope);
+    const request = admissionRequestOf(envelope);
     try {
       const admission = await this.#deps.admission();
-      const reservations = await admission.enter(newcomer, 'push');
+      const reservations = await admission.enter(request, 'push');
       return async () => {
-        reservations.spare(admission.ratesOf(newcomer.subject));
+        reservations.spare(admission.ratesOf(request.subject));
         await reservations.refund().catch(() => undefined);
       };
     } catch (error) {

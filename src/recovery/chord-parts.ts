@@ -77,7 +77,7 @@ export class ChordParts {
       taken = await broker.take([queue], CHORD_PARTS_AT_ONCE);
       if (taken.length === 0) return 'nothing';
       const settled = await this.#settle(taken);
-      await runtime.faultPoint('chord.told-not-acked');
+      await runtime.faultPoint('chord.reported-not-acked');
       await broker.ack(settled);
       taken = taken.filter(delivery => !settled.includes(delivery));
       if (taken.length > 0) await broker.giveBack(taken);

@@ -138,7 +138,7 @@ export class Scheduler {
     };
     const answer = await store.change({ name, seen: schedule.version, to, tasks });
     if (answer === 'stale') return;
-    await runtime.faultPoint('schedule.committed-not-told');
+    await runtime.faultPoint('schedule.committed-not-reported');
     for (const [index, { id }] of tasks.entries()) {
       const slot = new Date(slots[index] ?? 0).toISOString();
       runtime.emit('schedule:fired', { schedule: name, slot, id });

@@ -43,7 +43,7 @@ export class SpanMaker {
     this.#settings = settings;
   }
 
-  /** Null: the application has registered no provider, at least not yet, so nobody would see spans. */
+  /** Null: the application has registered no provider, at least not yet, so spans would go nowhere. */
   get tracer(): Tracer | null {
     const provider = this.api.trace.getTracerProvider();
     if (!('getDelegateTracer' in provider)) return provider.getTracer('outlast');

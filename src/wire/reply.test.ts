@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { toBytes } from '../task/json.ts';
 import { makeEnvelope } from '../../test/conformance/envelopes.ts';
 import { PYTHON_EXCEPTIONS, pythonException, shownException } from './python-exceptions.ts';
-import { replyOf, wantsReply, type Told } from './reply.ts';
+import { replyOf, wantsReply, type ReportedEnd } from './reply.ts';
 
 interface Recorded {
   readonly broker: string;
@@ -71,7 +71,7 @@ describe('a reply for rpc://', () => {
     const { routing_key: replyTo, properties, body } = recorded(name);
     const theirs = JSON.parse(body) as Record<string, unknown>;
     const error = { type: 'ValueError', message: 'boom', traceback: 'where it was' };
-    const outcome: Told = { status: name === 'failure' ? 'FAILURE' : 'RETRY', error };
+    const outcome: ReportedEnd = { status: name === 'failure' ? 'FAILURE' : 'RETRY', error };
     const reply = replyOf(taskWith(properties.correlation_id, { replyTo }), outcome);
     const ours = JSON.parse(reply?.body ?? '') as Record<string, unknown>;
     expect(Object.keys(ours)).toEqual(Object.keys(theirs));
@@ -91,7 +91,7 @@ describe('a reply for rpc://', () => {
   });
 
   it('is not made without a reply address, or when results are ignored', () => {
-    const outcome: Told = { status: 'SUCCESS', result: '1' };
+    const outcome: ReportedEnd = { status: 'SUCCESS', result: '1' };
     expect(replyOf(taskWith('a', {}), outcome)).toBeNull();
     expect(replyOf(taskWith('a', { replyTo: 'q', keepResult: false }), outcome)).toBeNull();
     expect([taskWith('a', {}), taskWith('a', { replyTo: 'q' })].map(wantsReply)).toEqual([

@@ -14,7 +14,7 @@ export interface Reply {
 }
 
 /** The state of a task in Celery's terms. Error texts are bounded already. */
-export type Told =
+export type ReportedEnd =
   | {
       readonly status: 'STARTED';
       readonly runsAt: { readonly pid: number; readonly hostname: string };
@@ -40,7 +40,7 @@ export function wantsReply({ options }: Envelope): boolean {
 }
 
 /** The answer that the sender of a task requested; null: it requested none, or ignores results. */
-export function replyOf(envelope: Envelope, report: Told): Reply | null {
+export function replyOf(envelope: Envelope, report: ReportedEnd): Reply | null {
   if (!wantsReply(envelope)) return null;
   const options = JSON.parse(toText(envelope.options)) as EnvelopeOptions;
   const { replyTo, correlationId = envelope.id, keepResult } = options;
@@ -49,14 +49,14 @@ export function replyOf(envelope: Envelope, report: Told): Reply | null {
 }
 
 /** The document that `AsyncResult` reads. */
-export function encodeReport(id: string, report: Told): string {
+export function encodeReport(id: string, report: ReportedEnd): string {
   const [result, traceback] = partsOf(report);
   const children = (report.status === 'SUCCESS' ? report.children : null) ?? '[]';
   return `{"task_id": ${JSON.stringify(id)}, "status": "${report.status}", "result": ${result}, "traceback": ${traceback}, "children": ${children}}`;
 }
 
 /** The result and the traceback of such a document, as JSON. */
-export function partsOf(report: Told): readonly [result: string, traceback: string] {
+export function partsOf(report: ReportedEnd): readonly [result: string, traceback: string] {
   switch (report.status) {
     case 'STARTED':
       return [JSON.stringify(report.runsAt), 'null'];

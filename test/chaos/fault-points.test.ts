@@ -75,10 +75,10 @@ const WORKER_DIES: readonly Scenario[] = [
   { point: 'worker.begun-not-started', epochs: [2] },
   { point: 'door.fenced', epochs: [2] },
   { point: 'door.effect-not-committed', epochs: [2] },
-  { point: 'door.committed-not-told', epochs: [2] },
-  { point: 'worker.checkpoint-kept-not-told', input: { saves: true }, epochs: [2] },
+  { point: 'door.committed-not-reported', epochs: [2] },
+  { point: 'worker.checkpoint-kept-not-reported', input: { saves: true }, epochs: [2] },
   { point: 'worker.ran-not-committed', epochs: [2] },
-  { point: 'worker.failed-not-told', input: { fails: true }, epochs: [2, 3] },
+  { point: 'worker.failed-not-reported', input: { fails: true }, epochs: [2, 3] },
   { point: 'worker.committed-not-followed', options: { link: follow }, epochs: [1] },
   { point: 'heartbeat.renewed', input: { waits: true }, epochs: [2] },
 ];
@@ -102,7 +102,7 @@ const RECEIPTS: readonly FaultPointName[] = ['relay.looked-not-settled'];
 /** Killed in idempotency.test.ts. */
 const KEYS: readonly FaultPointName[] = ['worker.kept-not-committed', 'worker.ended-not-freed'];
 /** Killed in celery-chords.test.ts, with a real Celery. */
-const CHORDS: readonly FaultPointName[] = ['chord.told-not-acked'];
+const CHORDS: readonly FaultPointName[] = ['chord.reported-not-acked'];
 /** Killed in in-part.test.ts, with a separate broker. */
 const IN_PART: readonly FaultPointName[] = ['ledger.begun-in-part', 'ledger.committed-in-part'];
 /** Killed in move.test.ts. */
@@ -119,7 +119,7 @@ const SCHEDULES: readonly FaultPointName[] = [
   'schedule.locked-not-written',
   'schedule.written-not-advanced',
   'schedule.advanced-not-committed',
-  'schedule.committed-not-told',
+  'schedule.committed-not-reported',
 ];
 const OTHERS: readonly FaultPointName[] = [
   'worker.drain-before-release',

@@ -18,7 +18,7 @@ const POINTS = [
   'schedule.locked-not-written',
   'schedule.written-not-advanced',
   'schedule.advanced-not-committed',
-  'schedule.committed-not-told',
+  'schedule.committed-not-reported',
 ] as const satisfies readonly FaultPointName[];
 const isLong = SLOTS > 1_000;
 const FAULTS = POINTS.flatMap(point => [

@@ -189,7 +189,7 @@ describe.each(Object.entries(DATABASES))('a door to %s', (database, open) => {
     );
 
   it('whose process dies after COMMIT returns the value of its step to the next run', async () => {
-    const { worker, sent } = await reach('door.committed-not-told', 'kill');
+    const { worker, sent } = await reach('door.committed-not-reported', 'kill');
     expect(await sent.result({ timeout: '60s' })).toEqual({ by: 1, epoch: 2 });
     expect(await epochsOf('effect', sent.id)).toEqual([1]);
     expect((await worker.stop()).code).toBe(0);
@@ -200,7 +200,7 @@ describe.each(Object.entries(DATABASES))('a door to %s', (database, open) => {
     const mortal = task('separate.mortal', { ...shape, idempotent: true });
     const file = join(project.folder, `hit-${++faults}`);
     const worker = project.start(['worker'], {
-      ...faultEnv(`door.committed-not-told:kill:1:${file}`),
+      ...faultEnv(`door.committed-not-reported:kill:1:${file}`),
     });
     const first = await outlast.push(mortal, '17');
     await expect(first.result({ timeout: '60s' })).rejects.toMatchObject({
@@ -245,7 +245,7 @@ describe.each(Object.entries(DATABASES))('a door to %s', (database, open) => {
   });
 
   it('whose process sleeps past its lease after COMMIT returns the value of its step to the next run, and drops the stale one', async () => {
-    const { worker: sleepy, sent } = await reach('door.committed-not-told', 'stop');
+    const { worker: sleepy, sent } = await reach('door.committed-not-reported', 'stop');
     const [sleeper] = await rowsOf('run', sent.id);
     const fresh = project.start(['worker']);
     const { by, epoch } = await sent.result({ timeout: '60s' });

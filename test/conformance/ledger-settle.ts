@@ -18,7 +18,7 @@ export function settleSuite(driver: () => LedgerDriver): void {
   describe('fail and release', () => givingBack(driver));
   describe('repeats and unknown runs', () => repeats(driver));
   describe('checkpoint', () => checkpoints(driver));
-  describe('lift', () => lifting(driver));
+  describe('raiseEpoch', () => raising(driver));
 }
 
 function commits(driver: () => LedgerDriver): void {
@@ -464,12 +464,15 @@ function checkpoints(driver: () => LedgerDriver): void {
   });
 }
 
-function lifting(driver: () => LedgerDriver): void {
+function raising(driver: () => LedgerDriver): void {
   it('raises the epoch above the given one, and the run continues only under the new epoch', async () => {
     const { worker, envelope, task } = await driver().running();
     const epoch = task.epoch + 7;
     const raised = { ...task, epoch: epoch + 1 };
-    expect(await driver().ledger.lift(task, epoch)).toEqual({ status: 'ok', epoch: epoch + 1 });
+    expect(await driver().ledger.raiseEpoch(task, epoch)).toEqual({
+      status: 'ok',
+      epoch: epoch + 1,
+    });
     expect(await driver().ledger.renew(worker)).toMatchObject({
       runs: [{ id: envelope.id, epoch: epoch + 1, run: task.run }],
     });
@@ -483,9 +486,9 @@ function lifting(driver: () => LedgerDriver): void {
   it('answers a repeat the same, even when two come at once', async () => {
     const { task } = await driver().running();
     const answer = { status: 'ok', epoch: 41 };
-    const both = [driver().ledger.lift(task, 40), driver().ledger.lift(task, 40)];
+    const both = [driver().ledger.raiseEpoch(task, 40), driver().ledger.raiseEpoch(task, 40)];
     expect(await Promise.all(both)).toEqual([answer, answer]);
-    expect(await driver().ledger.lift(task, 40)).toEqual(answer);
+    expect(await driver().ledger.raiseEpoch(task, 40)).toEqual(answer);
     expect(await driver().commit({ ...task, epoch: 41 })).toBe('ok');
   });
 
@@ -494,7 +497,9 @@ function lifting(driver: () => LedgerDriver): void {
     async step => {
       const { worker, envelope, task } = await driver().running();
       const raised = { ...task, epoch: task.epoch + 8 };
-      expect(await driver().ledger.lift(task, task.epoch + 7)).toMatchObject({ status: 'ok' });
+      expect(await driver().ledger.raiseEpoch(task, task.epoch + 7)).toMatchObject({
+        status: 'ok',
+      });
       expect(await driver()[step](task)).toBe('stale');
       expect(await driver()[step](raised)).toBe('ok');
       const before = await driver().fixture.readModel.inspect(envelope.id);
@@ -508,22 +513,22 @@ function lifting(driver: () => LedgerDriver): void {
   it('keeps an epoch that is high enough, and reports whether the run owns the task', async () => {
     const { task } = await driver().running();
     const answer = { status: 'ok', epoch: task.epoch };
-    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual(answer);
-    expect(await driver().ledger.lift(task, 0)).toEqual(answer);
+    expect(await driver().ledger.raiseEpoch(task, task.epoch - 1)).toEqual(answer);
+    expect(await driver().ledger.raiseEpoch(task, 0)).toEqual(answer);
     expect(await driver().commit(task)).toBe('ok');
-    expect(await driver().ledger.lift(task, task.epoch - 1)).toEqual({ status: 'stale' });
+    expect(await driver().ledger.raiseEpoch(task, task.epoch - 1)).toEqual({ status: 'stale' });
   });
 
   it('raises nothing for a run that does not own its task, or for an unknown task', async () => {
     const { worker, envelope, task: old } = await driver().running();
     await driver().crash(worker);
-    expect(await driver().ledger.lift(old, 90)).toEqual({ status: 'stale' });
+    expect(await driver().ledger.raiseEpoch(old, 90)).toEqual({ status: 'stale' });
     const { task: next } = await driver().beginWaiting(envelope);
     for (const ref of [old, { ...next, run: unique('run') }, { ...next, epoch: next.epoch + 1 }])
-      expect(await driver().ledger.lift(ref, 90)).toEqual({ status: 'stale' });
+      expect(await driver().ledger.raiseEpoch(ref, 90)).toEqual({ status: 'stale' });
     expect(await driver().commit(next)).toBe('ok');
     const unknown = { ...old, id: unique('task') };
-    expect(await driver().ledger.lift(unknown, 90)).toEqual({ status: 'absent' });
+    expect(await driver().ledger.raiseEpoch(unknown, 90)).toEqual({ status: 'absent' });
     expect(await driver().fixture.readModel.inspect(unknown.id)).toBeNull();
   });
 }

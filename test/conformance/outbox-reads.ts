@@ -177,7 +177,7 @@ function sampling(current: Current): void {
     expect(failed.oldestPendingMs).toBeLessThan(HOUR + 10 * MINUTE);
   });
 
-  it('counts due, scheduled, failed and deferred rows apart', async () => {
+  it('counts due, scheduled, failed and deferred rows separately', async () => {
     const { reads, store } = current();
     await publishAll(current());
     const before = await reads.sample(0);

@@ -163,7 +163,7 @@ describe('the printed migrations', () => {
     expect(rows).toEqual([]);
   });
 
-  it('report tables in another schema to somebody who makes new ones', async () => {
+  it('report tables in another schema before new ones are made', async () => {
     const lines: string[] = [];
     await migrateTarget(
       { ...target(), schema: 'second' },

@@ -41,7 +41,7 @@ export function describeSeparateDoor<Tx>(
       return { fixture, driver: new LedgerDriver(fixture) };
     };
     describe('runs of a task', () => racing(current));
-    describe('a ledger that has lost its data', () => lifting(current));
+    describe('a ledger that has lost its data', () => raising(current));
     describe('rows', () => rowsOf(current));
   });
 }
@@ -139,7 +139,7 @@ function racing<Tx>(current: Current<Tx>): void {
   });
 }
 
-function lifting<Tx>(current: Current<Tx>): void {
+function raising<Tx>(current: Current<Tx>): void {
   it.each([0, 50])(
     'raises the run that owns the task above a fence that is %i higher, and no other run',
     async by => {

@@ -193,7 +193,7 @@ export function transactionAdapterSuite<Tx>(
         );
     };
     // Each round ends its transaction after a few more turns than the one before, so that the end falls before, between and
-    // after all statements of a send; the other lane commits on the connections that the first one gives back.
+    // after all statements of a send; the other loop commits on the connections that the first one gives back.
     for (let round = 0; round < ROUNDS; round += 1) {
       await Promise.all([
         failing(async tx => {

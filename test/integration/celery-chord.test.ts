@@ -111,7 +111,7 @@ describe('a chord that is counted by Celery workers and by Outlast', () => {
     });
   });
 
-  it('has the results of a group at the end of a chain as one list, whoever ran its members', async () => {
+  it('has the results of a group at the end of a chain as one list, whichever language ran its members', async () => {
     const { part, celeryAdds, size, groupId } = chordOf(3);
     // Members of that group have indexes of their own: two parts have index 1.
     const shape = `{"result": [["${groupId}", null], [[["${groupId}", [["first", null], null]], [[["ours-0", null], null], [["ours-1", null], null]]], [["theirs-1", null], null]]]}`;

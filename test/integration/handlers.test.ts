@@ -130,15 +130,15 @@ describe('a failed attempt', () => {
 
   it('ends as a dead letter with bytes, reason and history when attempts are spent', async () => {
     const { name, queue } = kit().names();
-    const hopeless = task(name, { queue, input: unchecked<{ n: number }>() });
-    const handler = kit().outlast.handler(hopeless, {
+    const failing = task(name, { queue, input: unchecked<{ n: number }>() });
+    const handler = kit().outlast.handler(failing, {
       retry: { maxAttempts: 2, backoff: '10ms' },
       run: () => {
         throw new RangeError('too\u0000far');
       },
     });
     await kit().withWorker([handler], async () => {
-      const sent = await kit().outlast.push(hopeless, { n: 7 });
+      const sent = await kit().outlast.push(failing, { n: 7 });
       await expect(sent.result()).rejects.toMatchObject({
         code: 'ERR_TASK_FAILED',
         type: 'RangeError',

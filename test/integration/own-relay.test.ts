@@ -104,13 +104,13 @@ describe('without a broker, and with no relay anywhere', () => {
 
   it('a burst is run at once, though senders notify of some tasks only', async () => {
     const idle = { worker: { idleTime: '1h', concurrency: 2 } } as const;
-    const patient = createOutlast({
+    const slow = createOutlast({
       database: database.url,
       adapter: fromPg(database.pool),
       ...idle,
     });
-    onTestFinished(() => patient.close());
-    const worker = await startWorker(patient, { tasks: handlers() });
+    onTestFinished(() => slow.close());
+    const worker = await startWorker(slow, { tasks: handlers() });
     try {
       const sent = [];
       for (let n = 0; n < 200; n++)

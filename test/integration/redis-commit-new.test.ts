@@ -119,7 +119,10 @@ describe('a task that was new when it was begun', () => {
     expect(await driver.ledger.cancel(cancelled.id)).toBe('ok');
     expect(await driver.commit(cancelled)).toBe('stale');
     const above = raised.epoch + 5;
-    expect(await driver.ledger.lift(raised, above)).toEqual({ status: 'ok', epoch: above + 1 });
+    expect(await driver.ledger.raiseEpoch(raised, above)).toEqual({
+      status: 'ok',
+      epoch: above + 1,
+    });
     expect(await driver.commit(raised)).toBe('stale');
     await driver.crash(worker);
     const { task: next } = await driver.beginWaiting(raised.envelope);

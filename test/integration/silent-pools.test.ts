@@ -31,8 +31,8 @@ const SHORT = { answerTimeout: '300ms' } as const;
 
 /** A pool of one connection, as the application has it. */
 interface OnePool {
-  readonly patient: TransactionAdapter<unknown>;
-  readonly impatient: TransactionAdapter<unknown>;
+  readonly longLimit: TransactionAdapter<unknown>;
+  readonly shortLimit: TransactionAdapter<unknown>;
 }
 
 const POOLS: Readonly<Record<string, () => { url: string; open: (url: string) => OnePool }>> = {
@@ -42,7 +42,7 @@ const POOLS: Readonly<Record<string, () => { url: string; open: (url: string) =>
       const pool = new Pool({ connectionString: url, max: 1 });
       pool.on('error', () => undefined);
       onTestFinished(() => pool.end());
-      return { patient: fromPg(pool), impatient: fromPg(pool, SHORT) };
+      return { longLimit: fromPg(pool), shortLimit: fromPg(pool, SHORT) };
     },
   }),
   mysql2: () => ({
@@ -52,8 +52,8 @@ const POOLS: Readonly<Record<string, () => { url: string; open: (url: string) =>
       // It would say farewell to a server that does not answer.
       onTestFinished(() => void pool.end().catch(() => undefined));
       return {
-        patient: fromMysql2(pool),
-        impatient: fromMysql2(pool, SHORT),
+        longLimit: fromMysql2(pool),
+        shortLimit: fromMysql2(pool, SHORT),
       };
     },
   }),
@@ -66,8 +66,8 @@ const POOLS: Readonly<Record<string, () => { url: string; open: (url: string) =>
       const pool = createMariadbPool({ host, port: Number(port), user, database, ...limits });
       onTestFinished(() => void pool.end().catch(() => undefined));
       return {
-        patient: fromMariadb(pool),
-        impatient: fromMariadb(pool, SHORT),
+        longLimit: fromMariadb(pool),
+        shortLimit: fromMariadb(pool, SHORT),
       };
     },
   }),
@@ -76,17 +76,17 @@ const POOLS: Readonly<Record<string, () => { url: string; open: (url: string) =>
 describe.each(Object.entries(POOLS))('a pool of %s', (_, poolOf) => {
   it('that has no connection left fails a transaction in time, and keeps none that comes later', async () => {
     const { url, open } = poolOf();
-    const { patient, impatient } = open(url);
+    const { longLimit, shortLimit } = open(url);
     const [held, goesOn] = [gate(), gate()];
-    const holding = patient.transaction(async () => {
+    const holding = longLimit.transaction(async () => {
       held.open();
       await goesOn.opened;
     });
     await held.opened;
-    await expect(impatient.transaction(async () => 'begun')).rejects.toMatchObject(AWAY);
+    await expect(shortLimit.transaction(async () => 'begun')).rejects.toMatchObject(AWAY);
     goesOn.open();
     await holding;
-    expect(await patient.transaction(async () => 'begun')).toBe('begun');
+    expect(await longLimit.transaction(async () => 'begun')).toBe('begun');
   });
 
   it.each(['BEGIN', 'a statement of ours', 'COMMIT', 'ROLLBACK'])(
@@ -95,20 +95,20 @@ describe.each(Object.entries(POOLS))('a pool of %s', (_, poolOf) => {
       const { url, open } = poolOf();
       const proxy = await TcpProxy.to(url);
       onTestFinished(() => proxy.close());
-      const { patient, impatient } = open(proxy.url(url));
-      await patient.transaction(async tx => await patient.execute(tx, 'select 1', []));
+      const { longLimit, shortLimit } = open(proxy.url(url));
+      await longLimit.transaction(async tx => await longLimit.execute(tx, 'select 1', []));
       const own = new Error('its own');
       if (before === 'BEGIN') proxy.silence();
-      const ended = impatient.transaction(async tx => {
+      const ended = shortLimit.transaction(async tx => {
         proxy.silence();
-        if (before === 'a statement of ours') await impatient.execute(tx, 'select 1', []);
+        if (before === 'a statement of ours') await shortLimit.execute(tx, 'select 1', []);
         if (before === 'ROLLBACK') throw own;
       });
       const failure: unknown = await ended.catch((error: unknown) => error);
       // Also here BEGIN itself may have come too late, on a busy machine.
       if (failure !== own) expect(failure).toMatchObject(AWAY);
       proxy.speak();
-      expect(await patient.transaction(async () => 'begun')).toBe('begun');
+      expect(await longLimit.transaction(async () => 'begun')).toBe('begun');
     },
   );
 });

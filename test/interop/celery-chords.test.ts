@@ -196,7 +196,7 @@ describe('chords with Python in their headers, counted in PostgreSQL', () => {
     const stopCounting = async () => await services.pop()?.stop();
     const count = async () => void services.push(await startResurrector(outlast));
     const resurrector = (fault: string) =>
-      project.start(['resurrector'], faultEnv(`chord.told-not-acked:${fault}`));
+      project.start(['resurrector'], faultEnv(`chord.reported-not-acked:${fault}`));
 
     /** Python runs what it is sent: a body that is sent twice appears here twice. */
     const ran = async (key: string) =>

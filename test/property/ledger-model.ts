@@ -1,4 +1,4 @@
-import type { LiftReply, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
+import type { RaiseReply, RunRef, StepStatus } from '../../src/ledger/ledger.ts';
 
 type State = 'waiting' | 'later' | 'running' | 'done' | 'dead' | 'cancelled';
 export type Settling = 'commit' | 'fail' | 'release' | 'bury';
@@ -68,7 +68,7 @@ export class LedgerModel {
     return 'ok';
   }
 
-  lift(ref: RunRef, above: number): LiftReply {
+  raiseEpoch(ref: RunRef, above: number): RaiseReply {
     const task = this.tasks.get(ref.id);
     if (task === undefined) return { status: 'absent' };
     if (!this.#owns(task, ref) && !this.#owns(task, { ...ref, epoch: above + 1 }))

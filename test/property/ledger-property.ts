@@ -43,11 +43,11 @@ export type Command =
       readonly isCrash: boolean;
     }
   | { readonly kind: 'checkpoint'; readonly at: number; readonly seq: number }
-  | { readonly kind: 'lift'; readonly at: number; readonly times: number; readonly by: number };
+  | { readonly kind: 'raise'; readonly at: number; readonly times: number; readonly by: number };
 
 type SettleCommand = Exclude<
   Extract<Command, { readonly times: number }>,
-  { readonly kind: 'lift' }
+  { readonly kind: 'raise' }
 >;
 
 const at = fc.nat({ max: 30 });
@@ -95,7 +95,7 @@ const commandArbitrary: fc.Arbitrary<Command> = fc.oneof(
   {
     weight: 1,
     arbitrary: fc.record({
-      kind: fc.constant('lift'),
+      kind: fc.constant('raise'),
       at,
       times,
       by: fc.integer({ min: -1, max: 2 }),
@@ -146,8 +146,8 @@ class Pair {
         return await this.#settle(command);
       case 'checkpoint':
         return await this.#checkpoint(command.at, command.seq);
-      case 'lift':
-        return await this.#lift(command);
+      case 'raise':
+        return await this.#raiseEpoch(command);
       case 'condemn':
         return await this.#condemn(command.at);
       case 'reap':
@@ -282,12 +282,12 @@ class Pair {
     expect(await this.#driver.ledger.checkpoint(ref, seq, Uint8Array.from([seq]))).toBe(expected);
   }
 
-  async #lift(command: Extract<Command, { readonly kind: 'lift' }>): Promise<void> {
+  async #raiseEpoch(command: Extract<Command, { readonly kind: 'raise' }>): Promise<void> {
     const ref = this.#ref(command.at);
     const above = ref.epoch + command.by;
     for (let sent = 0; sent < command.times; sent++) {
-      const expected = this.#model.lift(ref, above);
-      expect(await this.#driver.ledger.lift(ref, above)).toEqual(expected);
+      const expected = this.#model.raiseEpoch(ref, above);
+      expect(await this.#driver.ledger.raiseEpoch(ref, above)).toEqual(expected);
       if (expected.status === 'ok') {
         this.#epochs.set(ref.id, expected.epoch);
         this.#runs.push({ id: ref.id, epoch: expected.epoch, run: ref.run });

@@ -16,7 +16,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 import {
-  PATIENT,
+  LONG_TIMEOUT,
   pythonMessage,
   rabbitIntruder,
   redisIntruder,
@@ -70,7 +70,7 @@ async function setup(broker: string, enter: () => Promise<Intruder>) {
     await worker.stop();
     await outlast.close();
   });
-  await (await outlast.push(forges)).result(PATIENT);
+  await (await outlast.push(forges)).result(LONG_TIMEOUT);
   const [bodyId, ...partIds] = [unique('body'), unique('part'), unique('part')];
   await outlast.transaction(tx =>
     outlast.sendMany(tx, [
@@ -95,14 +95,14 @@ async function setup(broker: string, enter: () => Promise<Intruder>) {
       ]) {
         const id = unique('forged');
         await intruder.put(openQueue, pythonMessage(forges.name, id, parts));
-        await outlast.find(forges, id).result(PATIENT);
+        await outlast.find(forges, id).result(LONG_TIMEOUT);
       }
     }
   };
   const release = async (): Promise<void> => {
     const relay = await startRelay(outlast);
     onTestFinished(() => relay.stop());
-    for (const id of partIds) await outlast.find(part, id).result(PATIENT);
+    for (const id of partIds) await outlast.find(part, id).result(LONG_TIMEOUT);
   };
   return {
     join,
@@ -144,7 +144,7 @@ it('parts of unsigned tasks do not count in a signed chord: ledger in PostgreSQL
   );
   await join([0, 1], ofIntruder);
   await release();
-  expect(await body.result(PATIENT)).toBe('genuine,genuine');
+  expect(await body.result(LONG_TIMEOUT)).toBe('genuine,genuine');
   expect(totals).toEqual([['genuine', 'genuine']]);
   // It is a chord of its own, and gets nothing of the other.
   await until(async () => taken.length > 0);

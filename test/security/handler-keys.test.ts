@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { createOutlast, startRelay, task, unchecked } from '../../dist/index.js';
 import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
-import { PATIENT } from './intruder.ts';
+import { LONG_TIMEOUT } from './intruder.ts';
 
 const SECRET = 'c0ffee42'.repeat(8);
 
@@ -61,10 +61,10 @@ async function setup(isolateKeys: 'on' | 'off') {
     const handle = await outlast.push(
       task(`keys.${mode}`, { queue: 'keys', result: unchecked<unknown>() }),
     );
-    return { id: handle.id, result: await handle.result(PATIENT) };
+    return { id: handle.id, result: await handle.result(LONG_TIMEOUT) };
   };
   const sent = task('keys.sent', { queue: 'keys', result: unchecked<unknown>() });
-  return { run, sentBy: (id: string) => outlast.find(sent, `${id}-sent`).result(PATIENT) };
+  return { run, sentBy: (id: string) => outlast.find(sent, `${id}-sent`).result(LONG_TIMEOUT) };
 }
 
 describe('a handler', () => {

@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
 /** For results: on a very busy machine processes and threads take half a minute to start. */
-export const PATIENT = { timeout: '150s' } as const;
+export const LONG_TIMEOUT = { timeout: '150s' } as const;
 
 /** A message of a client that may publish to a broker and has no key. */
 export interface RawMessage {

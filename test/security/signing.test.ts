@@ -21,7 +21,7 @@ import { unique } from '../conformance/envelopes.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 import {
-  PATIENT,
+  LONG_TIMEOUT,
   pythonMessage,
   rabbitIntruder,
   redisIntruder,
@@ -114,8 +114,8 @@ describe.each([
     });
     // The queues exist once a task came through them.
     const first = await outlast.push(pay, { args: ['first'] });
-    await first.result(PATIENT);
-    await (await outlast.push(report, { args: ['first'] })).result(PATIENT);
+    await first.result(LONG_TIMEOUT);
+    await (await outlast.push(report, { args: ['first'] })).result(LONG_TIMEOUT);
     ran.length = 0;
     return {
       outlast,
@@ -129,8 +129,8 @@ describe.each([
       ranOf: (id: string) => ran.filter(one => one.id === id),
       /** Everything that was sent before this has been answered. */
       settle: async () => {
-        await (await outlast.push(pay, { args: ['last'] })).result(PATIENT);
-        await (await outlast.push(report, { args: ['last'] })).result(PATIENT);
+        await (await outlast.push(pay, { args: ['last'] })).result(LONG_TIMEOUT);
+        await (await outlast.push(report, { args: ['last'] })).result(LONG_TIMEOUT);
       },
       letter: (name: string) => until(() => letterOf(outlast, name)),
     };
@@ -141,7 +141,7 @@ describe.each([
     const { id, message } = captured(pay.name, protectedQueue);
     await intruder.put(protectedQueue, pythonMessage(pay.name, id, { args: ['forged'] }));
     await intruder.put(protectedQueue, message);
-    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
+    expect(await outlast.find(pay, id).result(LONG_TIMEOUT)).toBe(1);
     expect(ranOf(id)).toMatchObject([{ args: ['genuine'] }]);
     expect(await letter(pay.name)).toMatchObject({
       id: expect.stringMatching(new RegExp(`^${id}#`)) as string,
@@ -167,7 +167,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch(/not one of the key k|eta or expires/);
     expect((await lettersOf(outlast, pay.name)).length).toBe(changes.length);
     await intruder.put(protectedQueue, message);
-    await outlast.find(pay, id).result(PATIENT);
+    await outlast.find(pay, id).result(LONG_TIMEOUT);
     expect(ranOf(id)).toHaveLength(1);
   });
 
@@ -189,7 +189,7 @@ describe.each([
     expect(found.error).toMatch('was signed 13 h ago');
     expect(ranOf(id)).toEqual([]);
     expect(await createAdmin(outlast).deadLetters.retry(found.id)).toBe('ok');
-    expect(await outlast.find(pay, id).result(PATIENT)).toBe(1);
+    expect(await outlast.find(pay, id).result(LONG_TIMEOUT)).toBe(1);
     expect(ranOf(id)).toHaveLength(1);
   });
 
@@ -232,7 +232,7 @@ describe.each([
     expect((await letter(pay.name)).error).toMatch(`does not name ${pay.name}`);
     const id = unique('sends');
     await intruder.put(openQueue, pythonMessage(sends.name, id));
-    expect(await outlast.find(pay, `${id}-sent`).result(PATIENT)).toBe(1);
+    expect(await outlast.find(pay, `${id}-sent`).result(LONG_TIMEOUT)).toBe(1);
     expect(ranOf(`${id}-sent`)).toMatchObject([{ args: ['ours'] }]);
   });
 });
@@ -300,7 +300,7 @@ describe('a signed task', () => {
       expect(found.error).toMatch('was signed 72 h ago');
       await createAdmin(outlast).deadLetters.retry(found.id);
     }
-    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
+    expect(await outlast.find(echo, id).result(LONG_TIMEOUT)).toBe(7);
   });
 
   it('that was a moved dead letter is published under its original id when it is retried', async () => {
@@ -313,13 +313,13 @@ describe('a signed task', () => {
     ]);
     const relay = await startRelay(publishing);
     onTestFinished(() => relay.stop());
-    expect(await outlast.find(echo, id).result(PATIENT)).toBe(7);
+    expect(await outlast.find(echo, id).result(LONG_TIMEOUT)).toBe(7);
   });
 
   it('is remembered as long as a copy of it is accepted', async () => {
     const { outlast, echo } = await setup([]);
     const { id } = await outlast.push(echo);
-    await outlast.find(echo, id).result(PATIENT);
+    await outlast.find(echo, id).result(LONG_TIMEOUT);
     const { rows } = await database.pool.query<{ hours: number }>(
       `select extract(epoch from keep_until - clock_timestamp())::float / 3600 as hours
        from outlast_task where id = $1`,

@@ -95,7 +95,7 @@ async function runMutants(firstSeed: number): Promise<number> {
  * test/chaos/move.test.ts.
  */
 const ELSEWHERE: ReadonlySet<FaultPointName> = new Set([
-  'chord.told-not-acked',
+  'chord.reported-not-acked',
   'ledger.begun-in-part',
   'ledger.committed-in-part',
   'refusals.published-not-handed-back',
@@ -104,7 +104,7 @@ const ELSEWHERE: ReadonlySet<FaultPointName> = new Set([
   'schedule.locked-not-written',
   'schedule.written-not-advanced',
   'schedule.advanced-not-committed',
-  'schedule.committed-not-told',
+  'schedule.committed-not-reported',
   'move.messages-in-not-acked',
   'move.tasks-in-not-ended',
   'move.mid-end',

@@ -33,7 +33,7 @@ export function remoteLedger(
     begin: request => call(() => begin(request)),
     renew: (worker, listsRuns) => call(() => ledger.renew(worker, listsRuns)),
     checkpoint: (run, seq, data) => call(() => ledger.checkpoint(run, seq, data)),
-    lift: (run, above) => call(() => ledger.lift(run, above)),
+    raiseEpoch: (run, above) => call(() => ledger.raiseEpoch(run, above)),
     commit: items => call(() => ledger.commit(items)),
     fail: items => call(() => ledger.fail(items)),
     release: items => call(() => ledger.release(items)),

@@ -66,7 +66,7 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
   const seen: { epoch: number | null } = { epoch: null };
   /** The database of the effects. */
   const effects = { isAway: false, asked: 0 };
-  /** A door that lifts every run above the epoch it has seen. */
+  /** A door that raises the epoch of every run above the epoch it has seen. */
   const origin: HandlerOrigin = {
     door: ({ ledger: asked }) => ({
       locksTask: false,
@@ -74,7 +74,7 @@ export function memoryWorker(shutdownTimeoutMs = 0, timeout: Duration = '1h', id
         effects.asked += 1;
         await new Promise<void>(resolve => void time.after(1, resolve));
         if (effects.isAway) return await away();
-        await asked.lift(run, seen.epoch ?? 0);
+        await asked.raiseEpoch(run, seen.epoch ?? 0);
         return await fn(null);
       },
       fence: away,

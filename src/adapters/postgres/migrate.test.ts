@@ -20,7 +20,7 @@ const withNext = (
 
 const ADD_COLUMN = 'alter table outlast_probe add column extra integer';
 const ADD_INDEX = 'create index concurrently outlast_extra on outlast_probe (n)';
-const PATIENT = { timeoutMs: 100, attempts: 1_000, maxPauseMs: 100 };
+const GENEROUS = { timeoutMs: 100, attempts: 1_000, maxPauseMs: 100 };
 
 interface Setup {
   readonly db: PgDatabase;
@@ -80,7 +80,7 @@ describe('a migration on a database in use', () => {
     );
     const migrating = migrate(db, {
       migrations: withNext(true, ADD_COLUMN),
-      patience: PATIENT,
+      patience: GENEROUS,
       onProgress: twice.line,
     });
     await twice.seen;

@@ -11,7 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
-  LiftReply,
+  RaiseReply,
   ParkItem,
   ReapReply,
   RefusalLog,
@@ -43,7 +43,7 @@ import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
 import type { Ending } from '../../result/result-store.ts';
-import type { Told } from '../../wire/reply.ts';
+import type { ReportedEnd } from '../../wire/reply.ts';
 
 const READY_CHANNEL = 'outlast_task';
 
@@ -101,9 +101,9 @@ export class PostgresLedger implements Ledger {
     return rows[0]?.['status'] as StepStatus;
   }
 
-  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
-    const [row] = await this.#db.query(SQL.lift, [id, epoch, run, above]);
-    const status = row?.['status'] as LiftReply['status'];
+  async raiseEpoch({ id, epoch, run }: RunRef, above: number): Promise<RaiseReply> {
+    const [row] = await this.#db.query(SQL.raiseEpoch, [id, epoch, run, above]);
+    const status = row?.['status'] as RaiseReply['status'];
     return status === 'ok' ? { status, epoch: Number(row?.['epoch']) } : { status };
   }
 
@@ -320,7 +320,7 @@ function neverSentRecorder(db: SqlDatabase): NonNullable<Ledger['recordNeverSent
 
 const DISCARDED = 'discarded: ';
 
-function endOf(told: Told): {
+function endOf(told: ReportedEnd): {
   readonly ending: Exclude<Ending, 'done'>;
   readonly error: Parameters<typeof encodeError>[0];
 } {

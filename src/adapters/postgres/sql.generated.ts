@@ -116,7 +116,6 @@ export const SQL: {
   readonly ledgerWalkRunning: Entry;
   readonly ledgerWalkSuspects: Entry;
   readonly ledgerWalkWaiting: Entry;
-  readonly lift: Entry;
   readonly lockOrderingKeys: Entry;
   readonly markSent: Entry;
   readonly moveIn: Entry;
@@ -144,6 +143,7 @@ export const SQL: {
   readonly purgeDeadLetters: Entry;
   readonly purgeDead: Entry;
   readonly putOffTask: Entry;
+  readonly raiseEpoch: Entry;
   readonly readDigest: Entry;
   readonly readResult: Entry;
   readonly readState: Entry;
@@ -1389,19 +1389,6 @@ from outlast_task
 where state = 'waiting' and not suspect
   and (queue, priority, due, seq) > ($1::text, $2::smallint, $3::text::timestamptz, $4::text::bigint)
 order by queue, priority, outlast_task.due, outlast_task.seq limit $5`,
-  lift: `with t as materialized (
-  select id, state, epoch, run from outlast_task where id = $1 for update
-), lifted as (
-  update outlast_task o set epoch = $4::bigint + 1 from t
-  where o.id = t.id and t.state = 'running' and t.epoch = $2 and t.run = $3 and t.epoch <= $4
-  returning o.epoch
-)
-select case
-    when t.id is null then 'absent'
-    when t.state = 'running' and t.run = $3 and t.epoch in ($2, $4 + 1) then 'ok'
-    else 'stale'
-  end as status, coalesce((select epoch from lifted), t.epoch)::text as epoch
-from (select 1) one left join t on true`,
   lockOrderingKeys: `select pg_advisory_xact_lock(k.number)::text as locked
 from (
   select distinct hashtextextended(key, 31372865309864820) as number
@@ -1753,6 +1740,19 @@ select name, count(*)::text as count from gone group by name order by name colla
   putOffTask: `update outlast_task t set due = clock_timestamp() + interval '1 hour'
 where t.id = $1 and t.state in ('waiting', 'refused')
 returning t.id, t.name, t.queue`,
+  raiseEpoch: `with t as materialized (
+  select id, state, epoch, run from outlast_task where id = $1 for update
+), raised as (
+  update outlast_task o set epoch = $4::bigint + 1 from t
+  where o.id = t.id and t.state = 'running' and t.epoch = $2 and t.run = $3 and t.epoch <= $4
+  returning o.epoch
+)
+select case
+    when t.id is null then 'absent'
+    when t.state = 'running' and t.run = $3 and t.epoch in ($2, $4 + 1) then 'ok'
+    else 'stale'
+  end as status, coalesce((select epoch from raised), t.epoch)::text as epoch
+from (select 1) one left join t on true`,
   readDigest: `select digest from outlast_outbox where task_id = $1::text
 union all
 select digest from outlast_task where id = $1::text

@@ -11,7 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
-  LiftReply,
+  RaiseReply,
   LostRun,
   ParkItem,
   ReapReply,
@@ -176,14 +176,14 @@ export class RedisClusterLedger implements Ledger {
     return (await this.#inTheirQueues([run], idOf, store))[0] ?? 'absent';
   }
 
-  async lift(run: RunRef, above: number): Promise<LiftReply> {
-    let raised: LiftReply = { status: 'absent' };
-    const lift = async (part: RedisLedger): Promise<StepStatus[]> => {
-      const reply = await part.lift(run, above);
+  async raiseEpoch(run: RunRef, above: number): Promise<RaiseReply> {
+    let raised: RaiseReply = { status: 'absent' };
+    const raise = async (part: RedisLedger): Promise<StepStatus[]> => {
+      const reply = await part.raiseEpoch(run, above);
       if (better(raised.status, reply.status) === reply.status) raised = reply;
       return [reply.status];
     };
-    await this.#inTheirQueues([run], ({ id }) => id, lift);
+    await this.#inTheirQueues([run], ({ id }) => id, raise);
     return raised;
   }
 

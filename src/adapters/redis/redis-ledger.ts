@@ -11,7 +11,7 @@ import type {
   CondemnTarget,
   FailItem,
   Ledger,
-  LiftReply,
+  RaiseReply,
   LostRun,
   ParkItem,
   ReapReply,
@@ -54,7 +54,7 @@ import { purgeDead } from './redis-purge.ts';
 import { packRunnable, redisRefusals } from './redis-refusals.ts';
 import { encodeError, messageParts } from './redis-record.ts';
 import {
-  liftOf,
+  raiseReplyOf,
   readCondemned,
   readReaped,
   readRuns,
@@ -174,8 +174,8 @@ export class RedisLedger implements Ledger {
     return statusOf(await this.#runFor([id], LUA.ledgerCheckpoint, id, epoch, run.run, seq, data));
   }
 
-  async lift({ id, epoch, run }: RunRef, above: number): Promise<LiftReply> {
-    return liftOf(await this.#runFor([id], LUA.ledgerLift, id, epoch, run, above));
+  async raiseEpoch({ id, epoch, run }: RunRef, above: number): Promise<RaiseReply> {
+    return raiseReplyOf(await this.#runFor([id], LUA.ledgerRaiseEpoch, id, epoch, run, above));
   }
 
   async commit(items: readonly CommitItem[]): Promise<readonly StepStatus[]> {

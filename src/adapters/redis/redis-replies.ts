@@ -1,6 +1,6 @@
 import type {
   CondemnReply,
-  LiftReply,
+  RaiseReply,
   ReapReply,
   RunRef,
   StepStatus,
@@ -17,7 +17,7 @@ export function statusOf(status: unknown): StepStatus {
   return STATUSES[(status as number) - 1] ?? 'stale';
 }
 
-export function liftOf(reply: unknown): LiftReply {
+export function raiseReplyOf(reply: unknown): RaiseReply {
   const [status, epoch = 0] = reply as readonly [number, number | undefined];
   const word = statusOf(status);
   return word === 'ok' ? { status: word, epoch } : { status: word };

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import { CHECK_LIMITS, type CheckLimits } from '../../telemetry/checkup.ts';
-import { type DoctorReport, type Patient, examine } from '../../admin/doctor.ts';
+import { type DoctorReport, type CheckupTarget, examine } from '../../admin/doctor.ts';
 import { durationMs } from '../../task/duration.ts';
 import type { ResolvedConfig } from '../../config/config.ts';
 import { type CommonOptions, addOutboxFlag, readContext } from '../context.ts';
@@ -28,7 +28,7 @@ export const addDoctor: AddCommand = (program, output, finish) => {
     .action(async (options: Options) => {
       const limits = readLimits(options);
       const { config } = (await readContext(options)).context;
-      const patients = await patientsOf(config, options, limits);
+      const patients = await targetsOf(config, options, limits);
       const isStrict = options.strict ?? false;
       const report = await examine(patients, config.warnings, { isStrict });
       if (options.json) output.json(report);
@@ -95,14 +95,14 @@ function readLimits(options: Options): CheckLimits {
 }
 
 /** The database and every outbox in a separate database, or only the outbox that was asked for. */
-async function patientsOf(
+async function targetsOf(
   config: ResolvedConfig,
   { outbox }: Options,
   limits: CheckLimits,
-): Promise<readonly Patient[]> {
+): Promise<readonly CheckupTarget[]> {
   const { checkDatabase } = await import('../../context/check-redis.ts');
-  const { redisPatients } = await import('../../context/check-redis.ts');
-  const { rabbitPatients } = await import('../../context/check-rabbit.ts');
+  const { redisTargets } = await import('../../context/check-redis.ts');
+  const { rabbitTargets } = await import('../../context/check-rabbit.ts');
   const named = Object.entries(config.outboxes).map(([name, target]) => ({
     name,
     target: `outboxes.${name}`,
@@ -111,8 +111,8 @@ async function patientsOf(
   if (outbox !== undefined) return named.filter(({ name }) => name === outbox);
   return [
     { target: 'database', check: () => checkDatabase(config.database, limits, config) },
-    ...rabbitPatients(config),
-    ...redisPatients(config, limits),
+    ...rabbitTargets(config),
+    ...redisTargets(config, limits),
     ...named,
   ];
 }

@@ -144,7 +144,7 @@ class OpenIsolate implements Isolate {
         return this.#listener?.(message);
       case 'begun':
       case 'checkpoint':
-      case 'lift':
+      case 'raise':
         return this.#listener?.(message);
     }
   }

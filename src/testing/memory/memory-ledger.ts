@@ -13,7 +13,7 @@ import {
   type CondemnTarget,
   type FailItem,
   type Ledger,
-  type LiftReply,
+  type RaiseReply,
   type ParkItem,
   type ReapReply,
   type RefusalLog,
@@ -113,13 +113,13 @@ export class MemoryLedger implements Ledger {
     return isSameCheckpoint(record, ref, seq) ? 'ok' : 'stale';
   }
 
-  async lift(ref: RunRef, above: number): Promise<LiftReply> {
+  async raiseEpoch(ref: RunRef, above: number): Promise<RaiseReply> {
     const record = this.state.records.get(ref.id);
     if (record === undefined) return { status: 'absent' };
     if (!this.state.guards.mayLift(record, ref, above)) return { status: 'stale' };
     if (record.epoch <= above) {
       record.epoch = above + 1;
-      this.state.note(record, 'lift');
+      this.state.note(record, 'raise');
     }
     return { status: 'ok', epoch: record.epoch };
   }
@@ -238,8 +238,8 @@ export class MemoryLedger implements Ledger {
     }
     if (found.envelope === null) this.state.comeCancelled(found, envelope);
     if (found.envelope === null || found.envelope.digest === envelope.digest) return 'copy';
-    const newcomer = { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` };
-    buryMessage(this.state, newcomer, DIGEST_CONFLICT.type, DIGEST_CONFLICT);
+    const beside = { ...envelope, id: `${envelope.id}#${envelope.digest.slice(0, 16)}` };
+    buryMessage(this.state, beside, DIGEST_CONFLICT.type, DIGEST_CONFLICT);
     return 'conflict';
   }
 

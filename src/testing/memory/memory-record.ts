@@ -66,7 +66,7 @@ const LEDGER_STEPS = [
   'begin',
   'refuse',
   'checkpoint',
-  'lift',
+  'raise',
   'commit',
   'fail',
   'release',

@@ -56,7 +56,7 @@ export class Checkpoints implements Pick<Ledger, 'checkpoint'> {
     }
     const key = { taskId: run.id, epoch: run.epoch, seq };
     await store.write(key, data);
-    await this.#parts.runtime.faultPoint('worker.checkpoint-kept-not-told');
+    await this.#parts.runtime.faultPoint('worker.checkpoint-kept-not-reported');
     const status = await ledger.checkpoint(run, seq, referenceTo(key, data));
     if (status === 'ok') await this.#replace(run, key);
     else await this.#remove(key);

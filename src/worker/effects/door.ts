@@ -79,7 +79,7 @@ export type SendInside<Tx = unknown> = (
 
 /** What a door needs from its worker. */
 export interface DoorParts {
-  readonly ledger: Pick<Ledger, 'lift'>;
+  readonly ledger: Pick<Ledger, 'raiseEpoch'>;
   readonly faultPoint: FaultPoint;
 }
 

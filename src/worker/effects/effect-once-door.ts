@@ -10,7 +10,7 @@ const MAX_STARTS = 10;
 export interface EffectOnceParts<Tx> {
   readonly fences: Fences<Tx>;
   /** The ledger, if it is not the database of the fences. Null: the task row itself is the fence. */
-  readonly ledger: Pick<Ledger, 'lift'> | null;
+  readonly ledger: Pick<Ledger, 'raiseEpoch'> | null;
   readonly faultPoint: FaultPoint;
 }
 
@@ -34,7 +34,7 @@ class HigherFence extends Error {
 export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
   readonly locksTask: boolean;
   readonly #fences: Fences<Tx>;
-  readonly #ledger: Pick<Ledger, 'lift'> | null;
+  readonly #ledger: Pick<Ledger, 'raiseEpoch'> | null;
   readonly #faultPoint: FaultPoint;
 
   constructor({ fences, ledger, faultPoint }: EffectOnceParts<Tx>) {
@@ -139,7 +139,7 @@ export class EffectOnceDoor<Tx> implements EffectDoor<Tx> {
   /** Raises the epoch of the rightful run only: the ledger compares and raises in one step. */
   async #raise(run: DoorRun, above: number): Promise<DoorRun> {
     if (this.#ledger === null) return run;
-    const reply = await this.#ledger.lift(run, above);
+    const reply = await this.#ledger.raiseEpoch(run, above);
     if (reply.status !== 'ok') throw fenceStale(run);
     return { ...run, epoch: reply.epoch };
   }

@@ -128,7 +128,7 @@ function reportRefused(
 ): void {
   for (const { id, name, queue } of tasks)
     runtime.emit('task:refused', { id, name, queue, worker });
-  const told = toldOf(runtime);
+  const told = reportedEnd(runtime);
   for (const { name } of tasks) {
     if (told.has(name) || told.size === MOST_TOLD) continue;
     told.add(name);
@@ -144,7 +144,7 @@ const TOLD = new WeakMap<Runtime, Set<string>>();
 /** Names come with messages: some sender could make up new ones for ever. */
 const MOST_TOLD = 1_000;
 
-function toldOf(runtime: Runtime): Set<string> {
+function reportedEnd(runtime: Runtime): Set<string> {
   const told = TOLD.get(runtime) ?? new Set<string>();
   TOLD.set(runtime, told);
   return told;

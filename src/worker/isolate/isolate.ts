@@ -1,5 +1,5 @@
 import type { WireError } from '../../errors/wire-error.ts';
-import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import type { BegunTask, RaiseReply, StepStatus } from '../../ledger/ledger.ts';
 import type { EffectKey } from '../effects/door.ts';
 import type { HandlerMode } from '../handler.ts';
 import type { RunStop, Settlement, StopReason } from '../run/settlement.ts';
@@ -51,7 +51,7 @@ export type ToIsolate =
   | { readonly kind: 'stop'; readonly reason: StopReason }
   | { readonly kind: 'drain' }
   | { readonly kind: 'kept'; readonly call: number; readonly status: StepStatus }
-  | { readonly kind: 'lifted'; readonly call: number; readonly reply: LiftReply }
+  | { readonly kind: 'raised'; readonly call: number; readonly reply: RaiseReply }
   | { readonly kind: 'not-asked'; readonly call: number; readonly error: WireError };
 
 /** Messages from an isolate about the run in it. */
@@ -64,7 +64,7 @@ export type FromIsolate =
       readonly seq: number;
       readonly data: Uint8Array;
     }
-  | { readonly kind: 'lift'; readonly call: number; readonly above: number }
+  | { readonly kind: 'raise'; readonly call: number; readonly above: number }
   /** Sent when the handler itself has ended, so nothing of it continues in the isolate. */
   | {
       readonly kind: 'settled';

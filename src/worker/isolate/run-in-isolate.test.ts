@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../testing/virtual-time.ts';
-import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import type { BegunTask, RaiseReply, StepStatus } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
@@ -128,7 +128,7 @@ function setup(
       const away = { message: 'away', hint: '', fields: {} };
       return Promise.reject(outlastError('ERR_STORE_UNAVAILABLE', away));
     },
-    lift: (_run: unknown, above: number): Promise<LiftReply> =>
+    raiseEpoch: (_run: unknown, above: number): Promise<RaiseReply> =>
       Promise.resolve({ status: 'ok', epoch: above + 1 }),
   };
   const settlement = runInIsolate(
@@ -201,10 +201,10 @@ describe('a run in an isolate', () => {
   it('raises the epoch for its isolate, under the run of the worker', async () => {
     const { time, posted, receive } = setup();
     await time.runUntil(1);
-    receive({ kind: 'lift', call: 1, above: 8 });
+    receive({ kind: 'raise', call: 1, above: 8 });
     await time.runUntil(2);
     expect(posted.slice(1)).toEqual([
-      { kind: 'lifted', call: 1, reply: { status: 'ok', epoch: 9 } },
+      { kind: 'raised', call: 1, reply: { status: 'ok', epoch: 9 } },
     ]);
   });
 

@@ -109,7 +109,7 @@ function tight(task: BegunTask): BegunTask {
 }
 
 /** A request of an isolate to the ledger, through its worker. */
-type Question = Extract<FromIsolate, { readonly kind: 'checkpoint' | 'lift' }>;
+type Question = Extract<FromIsolate, { readonly kind: 'checkpoint' | 'raise' }>;
 
 /** The worker's side of one run in an isolate. */
 class IsolateRun {
@@ -168,7 +168,7 @@ class IsolateRun {
         this.#hasBegun = true;
         return;
       case 'checkpoint':
-      case 'lift':
+      case 'raise':
         return void this.#ask(message);
       case 'settled':
         return this.#end(this.#settled(message.settlement));
@@ -187,9 +187,9 @@ class IsolateRun {
     const { ledger } = this.#deps;
     const { task } = this.#start;
     try {
-      if (message.kind === 'lift') {
-        const reply = await ledger.lift(task, message.above);
-        return this.#isolate.post({ kind: 'lifted', call, reply });
+      if (message.kind === 'raise') {
+        const reply = await ledger.raiseEpoch(task, message.above);
+        return this.#isolate.post({ kind: 'raised', call, reply });
       }
       const status = await ledger.checkpoint(task, message.seq, message.data);
       this.#isolate.post({ kind: 'kept', call, status });

@@ -1,5 +1,5 @@
 import { decodeError } from '../../errors/wire-error.ts';
-import type { LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import type { RaiseReply, StepStatus } from '../../ledger/ledger.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { execute } from '../run/execute.ts';
 import type { Handler } from '../handler.ts';
@@ -48,7 +48,7 @@ export class IsolateServer {
         return this.#draining.abort();
       case 'kept':
         return this.#answer(message.call)?.resolve(message.status as never);
-      case 'lifted':
+      case 'raised':
         return this.#answer(message.call)?.resolve(message.reply as never);
       case 'not-asked':
         return this.#answer(message.call)?.reject(decodeError(message.error));
@@ -64,7 +64,7 @@ export class IsolateServer {
     const ledger: RunLedger = {
       checkpoint: (_, seq, data) =>
         this.#ask<StepStatus>(call => ({ kind: 'checkpoint', call, seq, data })),
-      lift: (_, above) => this.#ask<LiftReply>(call => ({ kind: 'lift', call, above })),
+      raiseEpoch: (_, above) => this.#ask<RaiseReply>(call => ({ kind: 'raise', call, above })),
     };
     const onRunning = (handler: Promise<unknown>): void => {
       running = handler;

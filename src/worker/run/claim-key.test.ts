@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 import { MemoryIdempotencyStore } from '../../testing/memory/memory-idempotency-store.ts';
-import type { LiftReply } from '../../ledger/ledger.ts';
+import type { RaiseReply } from '../../ledger/ledger.ts';
 import { noFaults, systemClock, systemRandom } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
@@ -42,10 +42,10 @@ const begun = {
   checkpoint: null,
   checkpointSeq: 0,
 };
-const claimant = (lifted: LiftReply, run = begun) => ({
+const claimant = (raised: RaiseReply, run = begun) => ({
   task: run,
   stop: new RunStop(new AbortController().signal),
-  ledger: { lift: async () => lifted },
+  ledger: { raiseEpoch: async () => raised },
 });
 const deps = (store = new MemoryIdempotencyStore(systemClock)) => ({
   handlers: new Map([[pay.name, handler]]),
@@ -72,13 +72,13 @@ it.each([
 it.each([
   ['gets the key when the ledger confirms that it is the owner', { status: 'ok', epoch: 2 }],
   ['is dropped when it is not the owner', { status: 'stale' }],
-] as const)('a second run under one epoch %s', async (_, lifted) => {
+] as const)('a second run under one epoch %s', async (_, raised) => {
   const store = new MemoryIdempotencyStore(systemClock);
   const first = await claimKey(claimant({ status: 'stale' }), deps(store));
   expect(first).toMatchObject({ kind: 'run' });
   const other = { ...begun, run: 'other' };
-  const second = await claimKey(claimant(lifted, other), deps(store));
-  const isRightful = lifted.status === 'ok';
+  const second = await claimKey(claimant(raised, other), deps(store));
+  const isRightful = raised.status === 'ok';
   expect(second).toMatchObject(
     isRightful ? { kind: 'run' } : { kind: 'refuse', settlement: { kind: 'drop' } },
   );

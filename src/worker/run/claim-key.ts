@@ -63,7 +63,7 @@ const LOST: KeyClaim = { kind: 'refuse', settlement: { kind: 'drop' } };
 export interface Claimant {
   readonly task: BegunTask;
   readonly stop: RunStop;
-  readonly ledger: Pick<RunLedger, 'lift'>;
+  readonly ledger: Pick<RunLedger, 'raiseEpoch'>;
 }
 
 /** Before the handler: acquires the key of this call, or decides what to do instead. No promise without a key. Never throws. */
@@ -137,7 +137,7 @@ async function decide(
   let reply = await acquire({ ...call, ...owner, ttlMs }, deps);
   if (reply.status === 'stale') {
     // Another run of this task has the key, under an epoch that is not lower. Only the ledger knows which is the rightful one.
-    const raised = await ledger.lift(task, reply.epoch);
+    const raised = await ledger.raiseEpoch(task, reply.epoch);
     if (raised.status !== 'ok') return LOST;
     owner = { ...owner, epoch: raised.epoch };
     reply = await acquire({ ...call, ...owner, ttlMs }, deps);

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { VirtualTime } from '../../testing/virtual-time.ts';
-import type { BegunTask, LiftReply, StepStatus } from '../../ledger/ledger.ts';
+import type { BegunTask, RaiseReply, StepStatus } from '../../ledger/ledger.ts';
 import { noFaults } from '../../runtime/runtime.ts';
 import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
@@ -88,7 +88,7 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
       kept.push(seq);
       return Promise.resolve('ok');
     },
-    lift: (): Promise<LiftReply> => Promise.resolve({ status: 'ok', epoch: 1 }),
+    raiseEpoch: (): Promise<RaiseReply> => Promise.resolve({ status: 'ok', epoch: 1 }),
   };
   const stop = new RunStop(new AbortController().signal);
   const settlement = Promise.resolve().then(() =>

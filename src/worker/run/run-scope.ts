@@ -1,5 +1,5 @@
 import { isUnavailable, outlastError } from '../../errors/error.ts';
-import type { BegunTask, Ledger, LiftReply, RunRef, StepStatus } from '../../ledger/ledger.ts';
+import type { BegunTask, Ledger, RaiseReply, RunRef, StepStatus } from '../../ledger/ledger.ts';
 import { nextTurn } from '../../runtime/wakeable.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { durationMs } from '../../task/duration.ts';
@@ -20,7 +20,7 @@ import { type RunStop, type StopReason, softlyTimedOut, timedOut } from './settl
 import { StepQueue } from '../effects/effect-once-door.ts';
 
 /** What a run needs from the ledger. Calls use the current epoch of the run, not the one it began with. */
-export type RunLedger = Pick<Ledger, 'checkpoint' | 'lift'>;
+export type RunLedger = Pick<Ledger, 'checkpoint' | 'raiseEpoch'>;
 
 export interface RunScopeDeps {
   readonly runtime: Runtime;
@@ -295,7 +295,7 @@ export class RunScope implements RunOperations {
   #theDoor(): EffectDoor {
     return (this.#door ??= this.#handler.origin.door({
       faultPoint: this.#deps.runtime.faultPoint,
-      ledger: { lift: (run, above) => this.#raise(run, above) },
+      ledger: { raiseEpoch: (run, above) => this.#raise(run, above) },
     }));
   }
 
@@ -307,8 +307,8 @@ export class RunScope implements RunOperations {
     return { id: this.#task.id, epoch: this.#epoch, run: this.#task.run };
   }
 
-  async #raise(run: RunRef, above: number): Promise<LiftReply> {
-    const reply = await this.#ledger.lift(run, above);
+  async #raise(run: RunRef, above: number): Promise<RaiseReply> {
+    const reply = await this.#ledger.raiseEpoch(run, above);
     if (reply.status === 'ok') this.#epoch = reply.epoch;
     return reply;
   }
@@ -321,7 +321,7 @@ export class RunScope implements RunOperations {
       const value = await fn(tx);
       return value === undefined ? null : encodeStep(value, step);
     });
-    await this.#deps.runtime.faultPoint('door.committed-not-told');
+    await this.#deps.runtime.faultPoint('door.committed-not-reported');
     return (bytes === null ? undefined : decodeJson(toText(bytes))) as T;
   }
 

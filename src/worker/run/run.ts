@@ -3,7 +3,7 @@ import type {
   AfterEntry,
   BegunTask,
   FollowUp,
-  LiftReply,
+  RaiseReply,
   RunRef,
   RunsAt,
   StepStatus,
@@ -317,8 +317,8 @@ export class Run implements RunLedger {
     return status;
   }
 
-  async lift(_: RunRef, above: number): Promise<LiftReply> {
-    const reply = await this.#deps.ledger.lift(this.#ref, above);
+  async raiseEpoch(_: RunRef, above: number): Promise<RaiseReply> {
+    const reply = await this.#deps.ledger.raiseEpoch(this.#ref, above);
     const { id, epoch, run } = this.#ref;
     // A run whose epoch has not changed is committed with its original reference, which costs a ledger less.
     if (reply.status === 'ok' && reply.epoch !== epoch) this.#ref = { id, epoch: reply.epoch, run };
@@ -348,7 +348,7 @@ export class Run implements RunLedger {
   #endedAt({ kind }: Settlement): Promise<void> | undefined {
     const { faultPoint } = this.#deps.runtime;
     if (kind === 'commit') return faultPoint('worker.ran-not-committed');
-    return kind === 'fail' ? faultPoint('worker.failed-not-told') : undefined;
+    return kind === 'fail' ? faultPoint('worker.failed-not-reported') : undefined;
   }
 
   /** Stores the result for duplicates first, if the task is idempotent. */

@@ -1,11 +1,11 @@
 import type { Broker } from '../../broker/broker.ts';
 import type { FollowUpSender } from './follow-up-sender.ts';
-import { toldOf } from '../../ledger/follow-up.ts';
+import { reportedEnd } from '../../ledger/follow-up.ts';
 import type { BegunTask } from '../../ledger/ledger.ts';
 import type { ResultRecord, ResultStore } from '../../result/result-store.ts';
 import type { Runtime } from '../../runtime/runtime.ts';
 import { toText } from '../../task/json.ts';
-import { replyOf, type Told } from '../../wire/reply.ts';
+import { replyOf, type ReportedEnd } from '../../wire/reply.ts';
 
 export interface SenderNotifierDeps {
   readonly broker: Broker;
@@ -34,7 +34,7 @@ export class SenderNotifier {
   }
 
   /** Resolves when the broker has the message, or cannot take it. Sent once: losing it loses no task. */
-  async notify(status: Told): Promise<void> {
+  async notify(status: ReportedEnd): Promise<void> {
     if (this.#isOver()) return;
     if (await this.#send(status)) this.#hasSent = true;
   }
@@ -52,7 +52,7 @@ export class SenderNotifier {
   }
 
   /** False: the sender does not wait for an answer. */
-  async #send(status: Told): Promise<boolean> {
+  async #send(status: ReportedEnd): Promise<boolean> {
     const { broker, followUps } = this.#deps;
     const reply = broker.reply ? replyOf(this.#task.envelope, status) : null;
     if (reply === null) return false;
@@ -62,9 +62,13 @@ export class SenderNotifier {
 }
 
 /** Null: it has not ended, and the run that ends it notifies the sender. */
-function endOf({ ending, result, error, why }: ResultRecord): Told | null {
+function endOf({ ending, result, error, why }: ResultRecord): ReportedEnd | null {
   if (ending === null) return null;
   if (ending !== 'done')
-    return toldOf({ how: ending, ...(error ? { error } : {}), ...(why === null ? {} : { why }) });
+    return reportedEnd({
+      how: ending,
+      ...(error ? { error } : {}),
+      ...(why === null ? {} : { why }),
+    });
   return { status: 'SUCCESS', result: result === null ? 'null' : toText(result) };
 }
