@@ -7,6 +7,7 @@ import { PostgresFenceRows } from '../../src/adapters/postgres/postgres-fence-ro
 import { PostgresFences } from '../../src/adapters/postgres/postgres-fences.ts';
 import { PostgresGenerationStore } from '../../src/adapters/postgres/postgres-generation-store.ts';
 import { PostgresOutboxStore } from '../../src/adapters/postgres/postgres-outbox-store.ts';
+import { PostgresScheduleStore } from '../../src/adapters/postgres/postgres-schedule-store.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import { task, type SendOptions } from '../../src/task/define-task.ts';
@@ -28,6 +29,7 @@ import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
 import { describeOutboxStore } from './outbox-store.ts';
 import { describeResultStore } from './result-store.ts';
+import { describeScheduleStore } from './schedule-store.ts';
 import { describeDoors, EFFECT } from './separate-parts.ts';
 import { sqlFixtures } from './sql-fixtures.ts';
 import { describeStraightSend } from './straight-send.ts';
@@ -180,6 +182,10 @@ describeEffectDoor(NAME, () => fixtures.door(true));
 describeCheckpointStore(NAME, () => new PostgresCheckpointStore(db));
 describeGenerationStore(NAME, () => new PostgresGenerationStore(db));
 describeIdempotency(NAME, () => fixtures.keys());
+describeScheduleStore(NAME, () => ({
+  store: new PostgresScheduleStore(db, 'ledger'),
+  rows: async id => (await db.query('select 1 from outlast_task where id = $1', [id])).length,
+}));
 describeDoors(`${NAME}, fromPg`, async () => {
   const adapter = fromPg(pool);
   return {

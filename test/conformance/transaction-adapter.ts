@@ -34,6 +34,8 @@ export interface LookedAt {
   readonly url: string;
   /** `sent`: the tasks that are there, wherever a send writes them. */
   count(what: 'orders' | 'sent'): Promise<number>;
+  /** How many tasks there are whose bytes are not those that were sent. */
+  damaged(): Promise<number>;
   clear(): Promise<void>;
   dispose(): Promise<void>;
 }
@@ -102,6 +104,7 @@ export function transactionAdapterSuite<Tx>(
       shown('insert');
     });
     expect(await counts()).toEqual([1, 1]);
+    expect(await database.damaged()).toBe(0);
     shown('commit');
   });
 
@@ -145,6 +148,7 @@ export function transactionAdapterSuite<Tx>(
       30,
     ]);
     expect(await counts()).toEqual([0, 31]);
+    expect(await database.damaged()).toBe(0);
   });
 
   it('writes tasks that are sent side by side', async () => {

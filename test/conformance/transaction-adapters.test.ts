@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { digestOf } from '../../src/task/digest.ts';
 import { migratedDatabase, migratedMariadb } from '../support/database.ts';
 import { ON_MARIADB, ON_POSTGRES } from '../support/libraries.ts';
 import { ASPECTS, transactionAdapterSuite, type LookedAt } from './transaction-adapter.ts';
@@ -13,8 +14,40 @@ const looked: Partial<Record<Server, LookedAt>> = {};
 /** `library server aspect` of every test that passed. */
 const shown = new Set<string>();
 
+/** How a database may be set up that an application shares with others: some libraries put values into the text. */
+const HOSTILE = {
+  bytea_output: 'escape',
+  datestyle: `'German, DMY'`,
+  standard_conforming_strings: 'off',
+  timezone: `'Asia/Kathmandu'`,
+};
+
+interface StoredTask {
+  readonly id: string;
+  readonly name: string;
+  readonly version: number;
+  readonly body: Buffer;
+  readonly digest: string;
+}
+
+const ROWS = `select task_id as id, task_name as name, payload_version as version, digest, args, kwargs, embed from outlast_outbox`;
+const TASKS = `select id, name, payload_version as version, digest, body from outlast_task`;
+
+const damagedAmong = (tasks: readonly StoredTask[]): number =>
+  tasks.filter(task => digestOf(task) !== task.digest).length;
+
+type StoredRow = Omit<StoredTask, 'body'> & Readonly<Record<'args' | 'kwargs' | 'embed', Buffer>>;
+
+const taskOf = ({ args, kwargs, embed, ...row }: StoredRow): StoredTask => ({
+  ...row,
+  body: Buffer.from(`[${args.toString()},${kwargs.toString()},${embed.toString()}]`),
+});
+
 beforeAll(async () => {
   const postgres = await migratedDatabase('adapters');
+  const name = new URL(postgres.url).pathname.slice(1);
+  for (const [setting, value] of Object.entries(HOSTILE))
+    await postgres.pool.query(`alter database "${name}" set ${setting} = ${value}`);
   await postgres.pool.query('create table orders (id text primary key)');
   looked.PostgreSQL = {
     url: postgres.url,
@@ -23,6 +56,11 @@ beforeAll(async () => {
       return (
         (await postgres.pool.query(`select 1 from ${what === 'sent' ? sent : what}`)).rowCount ?? 0
       );
+    },
+    damaged: async () => {
+      const { rows: tasks } = await postgres.pool.query<StoredTask>(TASKS);
+      const { rows } = await postgres.pool.query<StoredRow>(ROWS);
+      return damagedAmong([...tasks, ...rows.map(taskOf)]);
     },
     clear: async () =>
       void (await postgres.pool.query(
@@ -38,6 +76,8 @@ beforeAll(async () => {
       const table = what === 'sent' ? 'outlast_outbox' : what;
       return ((await mariadb.pool.query(`select 1 from ${table}`))[0] as unknown[]).length;
     },
+    damaged: async () =>
+      damagedAmong(((await mariadb.pool.query(ROWS))[0] as StoredRow[]).map(taskOf)),
     clear: async () => {
       await mariadb.pool.query('delete from orders');
       await mariadb.pool.query('delete from outlast_outbox');
