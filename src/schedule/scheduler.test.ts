@@ -9,6 +9,7 @@ import {
 import { task } from '../task/define-task.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
 import { silentLogger } from '../telemetry/logger.ts';
+import { outlastError } from '../errors/error.ts';
 import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import { MemoryOutboxWriter } from '../testing/memory/memory-outbox-writer.ts';
 import {
@@ -22,6 +23,13 @@ import { ScheduleOperations } from './schedules.ts';
 const tick = task('test.tick');
 const MINUTE = 60_000;
 const START_MS = Date.parse('2026-06-01T00:00:00Z');
+
+const away = (): Error =>
+  outlastError('ERR_STORE_UNAVAILABLE', {
+    message: 'the ledger is away',
+    hint: 'Wait.',
+    fields: {},
+  });
 
 function setup({
   guards = {},
@@ -43,12 +51,19 @@ function setup({
     }) as unknown as Runtime;
   const runtime = runtimeWith(noFaults);
   const states = new Map<string, 'running' | 'done'>();
+  const ledger = { isAway: false, asked: 0 };
   const store = memory.through();
   const scheduler = (faultPoint: FaultPoint = noFaults): Scheduler =>
     new Scheduler({
       store: memory.through(faultPoint),
       outboxReads: { find: async () => null },
-      ledgerReads: { states: async ids => ids.map(id => states.get(id) ?? 'running') },
+      ledgerReads: {
+        states: async ids => {
+          ledger.asked += 1;
+          if (ledger.isAway) throw away();
+          return ids.map(id => states.get(id) ?? 'running');
+        },
+      },
       keyring,
       runtime: runtimeWith(faultPoint),
     });
@@ -80,6 +95,7 @@ function setup({
     memory,
     store,
     states,
+    ledger,
     outbox,
     events,
     scheduler,
@@ -156,6 +172,33 @@ describe('a scheduler', () => {
     expect(slots()).toEqual(expected);
     expect((await store.read('a'))?.missed).toBe(missed);
   });
+});
+
+describe('a ledger that does not answer', () => {
+  it.each(['skip', 'wait'])(
+    'holds up schedules with overlap %s alone, and they lose no slot',
+    async overlap => {
+      const { put, store, states, ledger, advance, scheduler, pass, slots } = setup();
+      for (const name of ['a', 'b']) await put(name, { every: '1m', overlap, grace: '1h' });
+      await put('c', { every: '1m' });
+      advance(MINUTE);
+      await pass();
+      expect(slots()).toEqual(['a 00:01', 'b 00:01', 'c 00:01']);
+      ledger.isAway = true;
+      ledger.asked = 0;
+      advance(MINUTE);
+      await scheduler().look();
+      expect(slots().slice(3)).toEqual(['c 00:02']);
+      expect(ledger.asked).toBe(1);
+      expect((await store.read('b'))?.error).toContain('the ledger is away');
+      ledger.isAway = false;
+      for (const name of ['a', 'b']) states.set((await store.read(name))?.lastTask ?? '', 'done');
+      advance(10_000);
+      await pass();
+      expect(slots().slice(4)).toEqual(['a 00:02', 'b 00:02']);
+      expect(await store.read('a')).toMatchObject({ error: null, missed: 0 });
+    },
+  );
 });
 
 describe('a schedule that is put again', () => {

@@ -28,6 +28,16 @@ const EMPTY_WAIT_MS = 5_000;
 const AFTER_ERROR_MS = 60_000;
 /** Behind a task that is not over. */
 const AFTER_OVERLAP_MS = 1_000;
+/** While the ledger does not say whether it is over. */
+const AFTER_SILENCE_MS = 5_000;
+
+/** What is done about the due slots of a schedule now. */
+interface Plan extends Decision {
+  /** It is looked at again after this long, and its slots stay due. */
+  readonly waitMs?: number;
+  /** Why nothing can be decided now. */
+  readonly error?: string;
+}
 
 /**
  * Fires the slots of schedules. Any number of processes may do so: each decides by what it has read and by the clock of the
@@ -35,6 +45,8 @@ const AFTER_OVERLAP_MS = 1_000;
  */
 export class Scheduler {
   readonly #deps: SchedulerDeps;
+  /** In this pass the ledger did not answer: it is not asked for every schedule. */
+  #silence: string | null = null;
 
   constructor(deps: SchedulerDeps) {
     this.#deps = deps;
@@ -68,6 +80,7 @@ export class Scheduler {
       return Math.min(Math.max(dueMs - nowMs, 1), LONGEST_WAIT_MS);
     }
     await runtime.faultPoint('schedule.due');
+    this.#silence = null;
     for (const schedule of due) await this.#fire(schedule, nowMs);
     return 0;
   }
@@ -75,53 +88,63 @@ export class Scheduler {
   async #fire(schedule: StoredSchedule, nowMs: number): Promise<void> {
     try {
       const definition = openDefinition(schedule, this.#deps.keyring);
-      const decision = await this.#decide(schedule, definition, nowMs);
-      await this.#advance(schedule, definition, decision, nowMs);
+      const plan = await this.#decide(schedule, definition, nowMs);
+      await this.#advance(schedule, definition, plan, nowMs);
     } catch (error) {
       if (isUnavailable(error)) throw error;
       await this.#note(schedule, error, nowMs);
     }
   }
 
-  async #decide(
-    schedule: StoredSchedule,
-    definition: Definition,
-    nowMs: number,
-  ): Promise<Decision & { readonly isWaiting?: true }> {
+  async #decide(schedule: StoredSchedule, definition: Definition, nowMs: number): Promise<Plan> {
     const trigger = triggerOf(schedule.name, definition);
     const fromMs = schedule.nextSlotMs ?? nowMs;
     const decision = decide(trigger, definition, fromMs, nowMs);
     const { overlap } = definition;
     if (overlap === 'allow' || decision.slots.length === 0) return decision;
     const { slots, missed } = decision;
-    const isOver = schedule.lastTask === null || (await this.#isOver(schedule.lastTask));
+    const later = { slots: [], missed: 0, nextSlotMs: fromMs };
+    const isOver = schedule.lastTask === null ? true : await this.#isOver(schedule.lastTask);
+    if (isOver === null) {
+      const error = `whether the last task is over is not known: ${this.#silence}`;
+      return { ...later, waitMs: AFTER_SILENCE_MS, error };
+    }
     if (overlap === 'wait') {
       const nextSlotMs = slots[1] ?? decision.nextSlotMs;
       return isOver
         ? { slots: slots.slice(0, 1), missed, nextSlotMs }
-        : { slots: [], missed: 0, nextSlotMs: fromMs, isWaiting: true };
+        : { ...later, waitMs: AFTER_OVERLAP_MS };
     }
     const fired = isOver ? slots.slice(-1) : [];
     return { ...decision, slots: fired, missed: missed + slots.length - fired.length };
   }
 
-  /** Its row is in the outbox until it is over, or until the ledger has it: so an unknown task is one that was forgotten. */
-  async #isOver(id: string): Promise<boolean> {
+  /**
+   * Its row is in the outbox until it is over, or until the ledger has it: so an unknown task is one that was forgotten. Null:
+   * the ledger does not answer. Schedules that do not ask it fire all the same.
+   */
+  async #isOver(id: string): Promise<boolean | null> {
     const { outboxReads, ledgerReads } = this.#deps;
     if ((await outboxReads.find(id)) !== null) return false;
-    const [state = null] = await ledgerReads.states([id]);
-    return state === null || !['waiting', 'running', 'refused'].includes(state);
+    if (this.#silence !== null) return null;
+    try {
+      const [state = null] = await ledgerReads.states([id]);
+      return state === null || !['waiting', 'running', 'refused'].includes(state);
+    } catch (error) {
+      if (!isUnavailable(error)) throw error;
+      this.#silence = textOf(error);
+      return null;
+    }
   }
 
   async #advance(
     schedule: StoredSchedule,
     definition: Definition,
-    decision: Decision & { readonly isWaiting?: true },
+    { slots, missed, nextSlotMs, waitMs, error }: Plan,
     nowMs: number,
   ): Promise<void> {
     const { store, keyring, runtime } = this.#deps;
     const { name } = schedule;
-    const { slots, missed, nextSlotMs, isWaiting } = decision;
     const tasks = slots.map(slotMs =>
       taskOf(definition, { schedule: name, id: slotId(name, slotMs), slotMs, nowMs }, keyring),
     );
@@ -129,12 +152,12 @@ export class Scheduler {
       ...schedule,
       version: runtime.random.token(),
       nextSlotMs,
-      dueMs: isWaiting ? nowMs + AFTER_OVERLAP_MS : nextSlotMs,
+      dueMs: waitMs === undefined ? nextSlotMs : nowMs + waitMs,
       lastSlotMs: slots.at(-1) ?? schedule.lastSlotMs,
       lastTask: tasks.at(-1)?.id ?? schedule.lastTask,
       fired: schedule.fired + slots.length,
       missed: schedule.missed + missed,
-      error: null,
+      error: error ?? null,
     };
     const answer = await store.change({ name, seen: schedule.version, to, tasks });
     if (answer === 'stale') return;
