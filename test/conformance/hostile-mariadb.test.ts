@@ -77,6 +77,25 @@ afterAll(async () => {
   await server.drop();
 });
 
+it('our own sessions have none of them', async () => {
+  const [row] =
+    await db.query(`select @@sql_mode as mode, @@time_zone as zone, @@tx_isolation as isolation,
+    @@character_set_client as client, @@character_set_results as results, @@collation_connection as collation,
+    @@innodb_lock_wait_timeout as lock_wait, concat_ws(' ', @@sql_auto_is_null, @@sql_safe_updates, @@autocommit) as switches,
+    @@sql_select_limit > 1000000 as has_all_rows`);
+  expect({ ...row, mode: String(row?.['mode']).split(',').toSorted() }).toEqual({
+    mode: ['NO_ENGINE_SUBSTITUTION', 'STRICT_ALL_TABLES'],
+    zone: '+00:00',
+    isolation: 'READ-COMMITTED',
+    client: 'utf8mb4',
+    results: 'utf8mb4',
+    collation: 'utf8mb4_bin',
+    lock_wait: '10',
+    switches: 'OFF OFF ON',
+    has_all_rows: 1,
+  });
+});
+
 it('a task sent through a library under these settings arrives byte for byte', async () => {
   const [[setting]] = (await pool.query(
     'select @@sql_mode as mode, @@sql_select_limit as few',
