@@ -10,11 +10,12 @@ import { preflight } from '../context/check-redis.ts';
 import type { Context } from '../context/context.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
-import { makeSupervisor } from '../process/supervise.ts';
+import { makeSupervisor, type SuperviseOptions } from '../process/supervise.ts';
 import type { ChildLog } from '../process/worker-spec.ts';
 import { enterTier } from '../context/tier-memory.ts';
 import type { Supervisor } from '../worker/supervisor.ts';
 import { checkPort } from './listen.ts';
+import { reloadOnChange, type Reload } from './reload.ts';
 import type { SnapshotSource } from './read-snapshot.ts';
 import { servePage, type Page } from './serve-page.ts';
 import { Shop } from './shop/shop.ts';
@@ -56,7 +57,8 @@ export async function startDevOn(dev: DevContext, settings: DevSettings): Promis
     const stores = await context.stores();
     await enterTier(context);
     const shop = config.tasks.length === 0 ? await Shop.open(context) : null;
-    const supervisor = await superviseDev(dev, settings);
+    const options = childOptions(dev, settings);
+    const supervisor = await makeSupervisor(context, options);
     let isDraining = false;
     const source: SnapshotSource = {
       outboxReads: stores.outboxReads,
@@ -77,7 +79,9 @@ export async function startDevOn(dev: DevContext, settings: DevSettings): Promis
         isDraining = true;
         page.hint();
       });
-      await runDev({ context, supervisor, page }, signal);
+      // The sample shop is a part of this package.
+      const reload = shop === null ? reloadOnChange({ ...dev, supervisor, options }) : null;
+      await runDev({ context, supervisor, page, reload }, signal);
     }, settings.signal);
     return { ...service, address: page.address };
   } catch (error) {
@@ -98,13 +102,17 @@ interface DevParts {
   readonly context: Context;
   readonly supervisor: Supervisor;
   readonly page: Page;
+  readonly reload: Reload | null;
 }
 
 /**
  * Runs until the signal, or until a part fails for good. The database is closed last: draining
  * children write to it what they finished and what they give back.
  */
-async function runDev({ context, supervisor, page }: DevParts, signal: AbortSignal): Promise<void> {
+async function runDev(
+  { context, supervisor, page, reload }: DevParts,
+  signal: AbortSignal,
+): Promise<void> {
   const broken = new AbortController();
   const either = AbortSignal.any([signal, broken.signal]);
   const parts = [makeRelay(context), makeResurrector(context), supervisor];
@@ -119,15 +127,13 @@ async function runDev({ context, supervisor, page }: DevParts, signal: AbortSign
     await Promise.allSettled(running);
     await Promise.all(running);
   } finally {
+    reload?.close();
     await page.close();
     await context.close();
   }
 }
 
-async function superviseDev(
-  { loaded, context }: DevContext,
-  settings: DevSettings,
-): Promise<Supervisor> {
+function childOptions({ loaded, context }: DevContext, settings: DevSettings): SuperviseOptions {
   const { config } = context;
   const hasShop = config.tasks.length === 0;
   const handlers = fileURLToPath(new URL('./shop/handlers.js', import.meta.url));
@@ -142,5 +148,5 @@ async function superviseDev(
   const env: Record<string, string> = hasShop ? { [DATABASE_ENV]: config.database.url } : {};
   const isChosen = config.settings['worker.processes']?.source !== 'default';
   const processes = hasShop && !isChosen ? { processes: SHOP_PROCESSES } : {};
-  return await makeSupervisor(context, { spec, env, ...processes });
+  return { spec, env, ...processes };
 }

@@ -74,6 +74,30 @@ export async function makeSupervisor(
   return new Supervisor({ ledger, runtime, settings, spawn });
 }
 
+/** Modules may wait for a silent server while they load. */
+const CHECK_MS = 60_000;
+
+/** Whether config and handlers load, tried in a process of its own; null: they do. */
+export async function checkHandlers(
+  { spec, env = {} }: Pick<SuperviseOptions, 'spec' | 'env'>,
+  signal: AbortSignal,
+): Promise<Error | null> {
+  let answer: Error | 'loaded' | null = null;
+  const onMessage = (message: FromChild): void => {
+    if (message.kind === 'loaded') answer = 'loaded';
+    if (message.kind === 'unloadable') answer = decodeError(message.error);
+  };
+  const checked = { ...spec, process: 'check', isCheck: true };
+  const child = spawnChild(checked, env, onMessage, new MemoryKills());
+  const limit = AbortSignal.any([signal, AbortSignal.timeout(CHECK_MS)]);
+  const end = (): void => child.kill();
+  limit.addEventListener('abort', end);
+  const { message: how } = await child.exited;
+  limit.removeEventListener('abort', end);
+  if (answer === 'loaded') return null;
+  return answer ?? new Error(`the process that loaded them ended: ${how}`);
+}
+
 function spawnChild(
   spec: WorkerSpec,
   env: Readonly<Record<string, string>>,

@@ -100,6 +100,7 @@ const isolates = await openIsolates({ handlers, source: () => isolated, settings
 );
 isLoaded = true;
 await send({ kind: 'loaded', tasks: [...handlers.keys()] });
+if (spec.isCheck === true) process.exit(0);
 await context.stores();
 let lastMessage = Promise.resolve();
 const worker = makeWorker(context, {

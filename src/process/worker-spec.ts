@@ -23,6 +23,8 @@ export interface WorkerSpec {
   readonly log: ChildLog;
   /** The supervisor serves the figures of its children. */
   readonly isMeasured?: boolean;
+  /** It loads config and handlers, says whether that went well, and ends. */
+  readonly isCheck?: boolean;
 }
 
 /** Null: the level that the configuration says. */

@@ -126,6 +126,41 @@ describe('a supervisor', () => {
     expect(children).toHaveLength(2);
   });
 
+  it('replaces all children that are out of date at once, also while older ones finish', async () => {
+    const { time, children, supervisor, end } = setup(2);
+    await time.runUntil(10);
+    supervisor.replace('new code');
+    await time.runUntil(20);
+    supervisor.replace('newer code');
+    await time.runUntil(30);
+    expect(children.map(({ received }) => received)).toEqual([
+      ...Array.from({ length: 4 }, () => ['retire']),
+      [],
+      [],
+    ]);
+    for (const child of children.slice(0, 4)) child.exit('code 0');
+    await time.runUntil(40);
+    expect(supervisor.children).toEqual(children.slice(4));
+    await end();
+    expect(children).toHaveLength(6);
+  });
+
+  it('starts a child that could not live at once when there is new code', async () => {
+    const { time, children, supervisor, end } = setup();
+    await time.runUntil(10);
+    for (let deaths = 0; deaths < 6; deaths++) {
+      children.at(-1)?.exit('code 1');
+      await time.runUntil(time.nowMs + 6_000);
+    }
+    children.at(-1)?.exit('code 1');
+    await time.runUntil(time.nowMs + 100);
+    expect(children).toHaveLength(7);
+    supervisor.replace('new code');
+    await time.runUntil(time.nowMs + 10);
+    expect(children).toHaveLength(8);
+    await end();
+  });
+
   it('retires only one child at a time in each position', async () => {
     const { time, children, end } = setup();
     await time.runUntil(20_000);

@@ -53,6 +53,8 @@ export class Supervisor {
   readonly #children = new Set<Child>();
   /** Children that are not replaced. */
   readonly #dismissed = new WeakSet<Child>();
+  /** Aborted, with the reason, when the children of before are out of date. */
+  #current = new AbortController();
 
   constructor(deps: SupervisorDeps) {
     this.#deps = deps;
@@ -61,6 +63,13 @@ export class Supervisor {
 
   get children(): readonly Child[] {
     return [...this.#children];
+  }
+
+  /** Replaces every child by a new one. Each finishes the tasks it has. */
+  replace(why: string): void {
+    const before = this.#current;
+    this.#current = new AbortController();
+    before.abort(why);
   }
 
   async run(signal: AbortSignal): Promise<void> {
@@ -75,7 +84,7 @@ export class Supervisor {
 
   /**
    * One position: a child, and after it the next one. An outdated child finishes its tasks while the next one replaces it.
-   * Only one such at a time: children with long tasks to finish must not fill the machine.
+   * Only one of those that are worn at a time: children with long tasks to finish must not fill the machine.
    */
   async #keepAlive(signal: AbortSignal): Promise<void> {
     const { runtime, spawn } = this.#deps;
@@ -83,20 +92,25 @@ export class Supervisor {
     let retired: Promise<void> = Promise.resolve();
     while (!signal.aborted) {
       const startedAt = runtime.clock.monotonic();
+      const { signal: outdated } = this.#current;
       const child = spawn(`p:${runtime.random.token()}`);
       const gone = this.#seeOut(child, signal);
-      const why = await Promise.race([gone, whenBoth(child.worn, retired)]);
+      const why = await Promise.race([gone, whenBoth(child.worn, retired), whenOutdated(outdated)]);
       if (typeof why === 'string' && !signal.aborted && !this.#dismissed.has(child)) {
         runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
         child.retire();
-        retired = gone;
+        retired = Promise.all([retired, gone]).then(() => undefined);
         // Its error reaches the code that awaits it: the next child that wants to leave, or the end.
-        gone.catch(() => undefined);
+        retired.catch(() => undefined);
       } else await gone;
       if (signal.aborted || this.#dismissed.has(child)) break;
+      if (outdated.aborted) {
+        restartMs = FIRST_RESTART_MS;
+        continue;
+      }
       const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
-      await sleep(runtime.clock, restartMs, signal);
+      await sleep(runtime.clock, restartMs, AbortSignal.any([signal, outdated]));
     }
     await retired;
   }
@@ -179,6 +193,13 @@ export class Supervisor {
     }
   }
 }
+
+const whenOutdated = (signal: AbortSignal): Promise<string> =>
+  new Promise(resolve => {
+    const outdated = (): void => resolve(String(signal.reason));
+    if (signal.aborted) outdated();
+    else signal.addEventListener('abort', outdated, { once: true });
+  });
 
 /** The wish, once no other child is leaving. */
 async function whenBoth(wish: Promise<string>, before: Promise<void>): Promise<string> {

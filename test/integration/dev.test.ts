@@ -1,5 +1,6 @@
 import { createServer, type AddressInfo } from 'node:net';
-import { request } from 'node:http';
+import { once } from 'node:events';
+import { createServer as createHttpServer, request, type ServerResponse } from 'node:http';
 import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -315,6 +316,67 @@ describe("outlast dev on a project's own tasks", () => {
     const task = await dev.untilTask('g1', 'done', isDone);
     expect(task).toMatchObject({ name: 'own.greet', title: null, receipts: null });
     expect((await outlast(folder, 'result', 'g1')).stdout).toBe('"hello Ada"\n');
+  });
+
+  it('loads handlers again when their files change, lets running tasks end, and keeps code that works', async () => {
+    const folder = await makeProject();
+    // A task that lasts as long as this server does not answer.
+    const held: ServerResponse[] = [];
+    const server = createHttpServer((_, response) => void held.push(response)).listen(
+      0,
+      '127.0.0.1',
+    );
+    await once(server, 'listening');
+    await mkdir(join(folder, 'words'));
+    const word = join(folder, 'words/word.mjs');
+    await writeFile(word, `export const word = 'hello';`);
+    await writeFile(
+      join(folder, 'tasks.mjs'),
+      `import { createOutlast, task, unchecked } from 'outlast';
+       import { word } from './words/word.mjs';
+       const [greet, hold] = ['greet', 'hold'].map(name => task('own.' + name, { input: unchecked(), result: unchecked() }));
+       const outlast = createOutlast();
+       export const greetHandler = outlast.handler(greet, ({ name }) => word + ' ' + name);
+       export const holdHandler = outlast.handler(hold, async ({ url }) => { await fetch(url); return word; });`,
+    );
+    // `send` reads the contracts of a configuration that names handlers: it would see the broken file too.
+    const sender = join(folder, 'sender');
+    await mkdir(sender);
+    await writeFile(join(sender, 'outlast.config.json'), '{"database":"pglite:../.outlast"}');
+    const dev = await DevProcess.start(folder);
+    onTestFinished(async () => {
+      server.closeAllConnections();
+      server.close();
+      await dev.stop();
+      await rm(folder, { recursive: true, force: true });
+    });
+    let sends = 0;
+    const greet = async (): Promise<string> => {
+      const id = `greet-${++sends}`;
+      const args = ['own.greet', '--kwargs', '{"name":"Ada"}', '--id', id];
+      expect(await outlast(sender, 'send', ...args)).toMatchObject({ code: 0, stderr: '' });
+      return (await outlast(folder, 'result', id, '--wait', '60')).stdout;
+    };
+    expect(await greet()).toBe('"hello Ada"\n');
+    const { port } = server.address() as AddressInfo;
+    const input = JSON.stringify({ url: `http://127.0.0.1:${port}` });
+    const holding = once(server, 'request');
+    await outlast(folder, 'send', 'own.hold', '--kwargs', input, '--id', 'hold');
+    await holding;
+
+    await writeFile(word, `export const word = ;`);
+    await dev.says('the changed files do not load');
+    expect(dev.stderr).toContain("Unexpected token ';'");
+    expect(await greet()).toBe('"hello Ada"\n');
+
+    await writeFile(word, `export const word = 'bonjour';`);
+    await dev.says('files have changed: workers load them');
+    // The order to take nothing more may be on its way to the old process.
+    await vi.waitUntil(async () => (await greet()) === '"bonjour Ada"\n', { timeout: 60_000 });
+    held[0]?.end();
+    const ended = await outlast(folder, 'result', 'hold', '--wait', '60');
+    expect(ended.stdout).toBe('"hello"\n');
+    await dev.untilTask('hold', 'done in its first run', task => isDone(task) && task.epoch === 1);
   });
 
   async function makeProject(): Promise<string> {

@@ -1,4 +1,5 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -78,6 +79,17 @@ export class DevProcess {
 
   get stderr(): string {
     return this.#stderr;
+  }
+
+  /** Waits until its log has this text, so many times. */
+  async says(text: string, times = 1): Promise<void> {
+    while (this.#stderr.split(text).length <= times) {
+      const next = this.#child.stderr && once(this.#child.stderr, 'data');
+      const ended = this.ended.then(({ stderr }) => {
+        throw new Error(`outlast dev ended without saying ${text}: ${stderr}`);
+      });
+      await Promise.race([next, ended]);
+    }
   }
 
   signal(name: NodeJS.Signals): void {
