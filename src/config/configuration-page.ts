@@ -35,6 +35,10 @@ to root or to the owner of the working directory, and not every user may write t
 \`ERR_CONFIG_LOAD\`. One that you name is loaded as it is ([why](../decisions/0031-trusted-config-files.md)). Windows has no such
 owners. A relative database folder starts at the config file; in a variable it starts at the working directory.
 
+\`pglite:memory://\` is in the memory of the process that opens it, one at a time in each, and gone when it is closed. Handlers in threads and
+processes of \`startWorker\`, and the workers of \`outlast dev\`, reach it there. A command that is a process of its own (\`worker\`,
+\`send\`, \`migrate\`, …) refuses it with \`ERR_CONFIG_TIER\`: it would have a memory of its own.
+
 The config file and the modules of \`tasks\` are loaded by one loader, so that a module of yours, and its pool, is there once. It is
 Node itself. Where Node alone does not take them, it is the project's own \`jiti\` (\`npm i -D jiti\`): TypeScript before Node 22.18, and
 later \`enum\`, \`./db.js\` for \`db.ts\`, types imported as values, \`await using\` on Node 22. It is chosen before anything of yours

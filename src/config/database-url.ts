@@ -4,6 +4,7 @@ import { hasMisplacedAt, maskUrl } from '../errors/mask-secrets.ts';
 import { DIALECTS } from '../adapters/dialects.ts';
 import type { DialectRow } from '../adapters/sql/dialect.ts';
 import type { OutboxTarget } from './database-target.ts';
+import { memoryTarget } from './memory-folder.ts';
 import { rangeError, shown } from './options.ts';
 
 /** What a URL was given as, and what a relative folder in it is relative to. */
@@ -14,7 +15,7 @@ export interface UrlOrigin {
 
 const SCHEME = /^([a-z][a-z0-9+.-]*):/i;
 const ALLOWED =
-  'Use pglite:./folder, postgres://user:password@host:5432/name or postgresql://… as the database.';
+  'Use pglite:./folder, pglite:memory://, postgres://user:password@host:5432/name or postgresql://… as the database.';
 
 /** Reads a database URL; no message it throws holds a password. */
 export function parseDatabaseUrl(url: unknown, origin: UrlOrigin): OutboxTarget {
@@ -78,6 +79,7 @@ function parseFolder({ kind, scheme, url }: FoundUrl, origin: UrlOrigin): Outbox
   if (/^[^:]+:\/\/[^/]*@/.test(url)) {
     throw rangeError(origin.option, `is ${maskUrl(url)}, and ${scheme}: takes a folder`, ALLOWED);
   }
+  if (/^[^:]+:memory:\/\/$/i.test(url)) return memoryTarget(kind);
   const path = url.slice(`${scheme}:`.length).replace(/^\/\//, '');
   if (path === '') throw rangeError(origin.option, 'names no folder', ALLOWED);
   const folder = isAbsolute(path) ? resolve(path) : resolve(origin.folder, path);

@@ -324,8 +324,8 @@ export interface ScheduleOptions {
 /** What a user writes in `outlast.config.ts` or gives to `createOutlast`. */
 export interface OutlastConfig {
   /**
-   * Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also
-   * `mysql://…` or `mariadb://…`.
+   * Where tasks live: `pglite:./folder`, `pglite:memory://`, `postgres://…` or `postgresql://…`; with `broker` and
+   * `ledger` elsewhere also `mysql://…` or `mariadb://…`.
    * @default 'pglite:./.outlast'
    */
   readonly database?: string | undefined;

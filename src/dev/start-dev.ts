@@ -3,6 +3,7 @@ import { fileURLToPath } from 'node:url';
 import type { OutboxTarget } from '../config/database-target.ts';
 import { dialectRow, isEmbedded, requireLedger } from '../config/database-url.ts';
 import { DATABASE_ENV } from '../config/from-env.ts';
+import { isInMemory } from '../config/memory-folder.ts';
 import type { LoadedConfig } from '../config/load-config.ts';
 import { maskUrl } from '../errors/mask-secrets.ts';
 import { startService, type Service } from '../runtime/runtime.ts';
@@ -93,6 +94,7 @@ export async function startDevOn(dev: DevContext, settings: DevSettings): Promis
 /** As a person calls it: without a password, and as short as it is unmistakable. */
 function nameOf(target: OutboxTarget): string {
   if (!isEmbedded(target)) return maskUrl(target.url);
+  if (isInMemory(target)) return `${dialectRow(target).title} in memory`;
   const path = relative(process.cwd(), target.folder);
   const isInside = path !== '' && !path.startsWith('..') && !isAbsolute(path);
   return `${dialectRow(target).title} in ${isInside ? `.${sep}${path}` : target.folder}`;

@@ -10,7 +10,7 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     default: 'pglite:./.outlast',
     env: 'OUTLAST_DATABASE_URL',
     sentence:
-      'Where tasks live: `pglite:./folder`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also `mysql://…` or `mariadb://…`.',
+      'Where tasks live: `pglite:./folder`, `pglite:memory://`, `postgres://…` or `postgresql://…`; with `broker` and `ledger` elsewhere also `mysql://…` or `mariadb://…`.',
   },
   schema: {
     kind: 'text',

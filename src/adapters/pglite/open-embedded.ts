@@ -1,4 +1,6 @@
 import type { PGlite } from '@electric-sql/pglite';
+import { rm } from 'node:fs/promises';
+import { forgetMemory, inOtherMemory, shareMemory } from '../../config/memory-folder.ts';
 import { isOutlastError, isUnavailable } from '../../errors/error.ts';
 import { type Clock, sleep, systemClock } from '../../runtime/runtime.ts';
 import type { PostgresDatabase } from '../postgres/postgres-database.ts';
@@ -28,6 +30,8 @@ export interface EmbeddedOptions {
    */
   readonly waitMs?: number;
   readonly clock?: Clock;
+  /** It is in the memory of the process that opens it; the folder is where that is found. */
+  readonly isInMemory?: boolean;
 }
 
 export interface EmbeddedDatabase extends PostgresDatabase {
@@ -66,6 +70,8 @@ type Attempt = { readonly database: EmbeddedDatabase } | { readonly obstacle: un
 async function tryOnce(folder: string, options: EmbeddedOptions, clock: Clock): Promise<Attempt> {
   const holder = await readHolder(folder);
   const isServed = holder !== null && holder.endpoint !== null;
+  const makes = options.mode !== 'join' && options.createIfMissing === true;
+  if (options.isInMemory === true && holder === null && !makes) throw inOtherMemory();
   try {
     if (options.mode === 'join' || (options.mode === 'own-or-join' && isServed)) {
       return { database: await join(folder, clock) };
@@ -85,6 +91,12 @@ async function own(
   options: EmbeddedOptions,
   clock: Clock,
 ): Promise<EmbeddedDatabase> {
+  if (options.isInMemory === true) {
+    const memory = await openPGliteDatabase({ memory: true, meeting: folder }, { clock });
+    const open = options.mode === 'own' ? await serve(memory, clock) : memory;
+    if (options.mode === 'own') shareMemory(folder);
+    return leavingNothing(open, folder);
+  }
   const createIfMissing = options.createIfMissing === true;
   // Checked before the folder is touched: a refused command should not leave one behind.
   if (!createIfMissing && (await isUnused(folder))) throw noDatabase(folder);
@@ -94,6 +106,21 @@ async function own(
 
 async function isUnused(folder: string): Promise<boolean> {
   return !(await hasDatabase(folder)) && (await readHolder(folder)) === null;
+}
+
+/** The folder of the lock goes with the database. */
+function leavingNothing(database: EmbeddedDatabase, folder: string): EmbeddedDatabase {
+  return {
+    pglite: database.pglite,
+    query: (text, params) => database.query(text, params),
+    transaction: fn => database.transaction(fn),
+    listen: (channel, hint) => database.listen(channel, hint),
+    close: async () => {
+      await database.close();
+      forgetMemory();
+      await rm(folder, { recursive: true, force: true });
+    },
+  };
 }
 
 async function serve(database: PGliteDatabase, clock: Clock): Promise<EmbeddedDatabase> {

@@ -6,7 +6,7 @@ import type { SqlParam, SqlRow, SqlRunner } from '../sql/sql-database.ts';
 import { runLimited, TRANSACTION_LIMIT_MS } from '../remote/run-limited.ts';
 import { storeUnavailable } from '../remote/wire.ts';
 import { acquireFolderLock, type FolderLock } from './folder-lock.ts';
-import { loadPGlite } from './load-pglite.ts';
+import { loadPGlite, type PGliteModule } from './load-pglite.ts';
 import { openDataFolder } from './open-data-folder.ts';
 import { BYTEA_CODEC, runStatement } from './run-statement.ts';
 
@@ -26,23 +26,35 @@ export interface PGliteDatabaseOptions {
 }
 
 /**
- * Takes the folder's lock and opens, or creates, the database in its `data` folder; or one in
- * memory.
+ * Takes the folder's lock and opens, or creates, the database in its `data` folder; or one in memory.
  */
 export async function openPGliteDatabase(
-  where: string | { readonly memory: true },
+  where: string | { readonly memory: true; readonly meeting?: string },
   options: PGliteDatabaseOptions = {},
 ): Promise<PGliteDatabase> {
   const driver = await loadPGlite();
-  if (typeof where !== 'string') {
-    return new OwnDatabase(await driver.PGlite.create(BYTEA_CODEC), null, options);
-  }
+  if (typeof where !== 'string') return await openInMemory(driver, where.meeting, options);
   const lock = await acquireFolderLock(where);
   try {
     const pglite = await openDataFolder(driver, where, options.createIfMissing ?? true);
     return new OwnDatabase(pglite, lock, options);
   } catch (error) {
     await lock.release();
+    throw error;
+  }
+}
+
+/** `meeting`: a folder for nothing but the lock, where others find the address of this process. */
+async function openInMemory(
+  driver: PGliteModule,
+  meeting: string | undefined,
+  options: PGliteDatabaseOptions,
+): Promise<PGliteDatabase> {
+  const lock = meeting === undefined ? null : await acquireFolderLock(meeting);
+  try {
+    return new OwnDatabase(await driver.PGlite.create(BYTEA_CODEC), lock, options);
+  } catch (error) {
+    await lock?.release();
     throw error;
   }
 }

@@ -1,3 +1,4 @@
+import { refuseOwnMemory } from '../../config/memory-folder.ts';
 import { loadDialect, migrateTarget } from '../../context/openers.ts';
 import { addOutboxFlag, readContext, type CommonOptions } from '../context.ts';
 import type { AddCommand } from '../flags.ts';
@@ -12,6 +13,7 @@ export const addMigrate: AddCommand = (program, output) => {
       const target = outbox?.target ?? config.database;
       if (options.print)
         return output.lines((await loadDialect(target)).printMigrations().split('\n'));
+      refuseOwnMemory(target);
       const { servedBy } = await import('../../context/tier-memory.ts');
       const onProgress = (line: string): void => output.note(line);
       const report = await migrateTarget(target, { onProgress }, servedBy(config));

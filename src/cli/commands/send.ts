@@ -1,3 +1,4 @@
+import { refuseOwnMemory } from '../../config/memory-folder.ts';
 import { outlastError } from '../../errors/error.ts';
 import { type Task, task } from '../../task/define-task.ts';
 import { decodeBody, inputFromCall, rawCall } from '../../task/input.ts';
@@ -25,6 +26,7 @@ export const addSend: AddCommand = (program, output) => {
       checkJson('--kwargs', options.kwargs, '{');
       const command = await readContext(options, { embedded: 'create' });
       const { context } = command;
+      refuseOwnMemory(context.config.database);
       const known = await findContract(name, command);
       const sending = known ?? looseTask(name);
       if (!known && context.config.tasks.length > 0 && !options.json)
