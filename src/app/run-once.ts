@@ -5,12 +5,7 @@ import { handlerMap } from '../process/load-handlers.ts';
 import { movesItself } from '../process/own-relay.ts';
 import type { Context } from '../context/context.ts';
 import { CONTEXT } from './outlast.ts';
-import {
-  startRelay,
-  startResurrector,
-  startWatchedWorker,
-  type AnyOutlast,
-} from './start-services.ts';
+import { relayOn, resurrectorOn, workerOn, type AnyOutlast } from './services.ts';
 
 const LOOK_MS = 200;
 const PAGE = 500;
@@ -23,13 +18,8 @@ export interface RunOnceReport {
   readonly withoutHandler: number;
 }
 
-/**
- * Relays, runs and recovers until it has nothing left to do, or the time is over: for cron routes.
- *
- * @example
- * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
- */
-export async function runOnce(
+/** See `runOnce`. */
+export async function runUntilIdle(
   outlast: AnyOutlast,
   options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
 ): Promise<RunOnceReport> {
@@ -39,11 +29,11 @@ export async function runOnce(
   const endsAt = clock.monotonic() + durationMs(options.maxTime ?? '50s', 'maxTime');
   const services: Service[] = [];
   try {
-    if (!movesItself(context.config)) services.push(await startRelay(outlast));
-    const { service, isOpen } = await startWatchedWorker(outlast, { tasks: options.tasks });
+    if (!movesItself(context.config)) services.push(await relayOn(outlast));
+    const { service, isOpen } = await workerOn(outlast, { tasks: options.tasks });
     services.push(service);
     // If nothing runs between two calls, no other process brings back what a killed call was running.
-    services.push(await startResurrector(outlast));
+    services.push(await resurrectorOn(outlast));
     const ended = Promise.all(services.map(({ finished }) => finished));
     ended.catch(() => undefined);
     const isSeparate = context.config.broker !== null;

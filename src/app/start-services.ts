@@ -1,33 +1,12 @@
 import type { RelayOptions } from '../config/relay-options.ts';
 import type { ResurrectorOptions } from '../config/resurrector-options.ts';
-import type { WorkerOptions } from '../config/worker-options.ts';
-import { preflight } from '../context/check-redis.ts';
-import type { Context } from '../context/context.ts';
-import { enterTier } from '../context/tier-memory.ts';
-import { handlerMap, requireHandlers } from '../process/load-handlers.ts';
-import type { Health } from '../process/health/health-server.ts';
-import { withProbes } from '../process/health/health.ts';
-import { healthOfWorker } from '../process/health/worker-health.ts';
-import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
-import { findHandlerSource, openIsolates } from '../process/isolate/isolates.ts';
-import { workerGauges } from '../metrics/gauges.ts';
-import { withMetrics } from '../process/measure.ts';
-import { besideOwnRelay } from '../process/own-relay.ts';
-import { besideScheduler } from '../process/scheduler-service.ts';
-import { makeRelay } from '../process/relay-service.ts';
-import { makeResurrector } from '../process/resurrector-service.ts';
-import { type WorkerService, beatsOnLoop, makeWorker } from '../process/worker-service.ts';
-import { type Service, startService, systemRandom } from '../runtime/runtime.ts';
+import type { Service } from '../runtime/runtime.ts';
+import type { Duration } from '../task/duration.ts';
 import type { Handler } from '../worker/handler.ts';
-import { CONTEXT, type Outlast } from './outlast.ts';
+import type { RunOnceReport } from './run-once.ts';
+import type { AnyOutlast, OwnWorkerOptions, StartOptions } from './services.ts';
 
-/** What every `start…` takes. */
-export interface StartOptions {
-  /** Stops the service when it aborts. */
-  readonly signal?: AbortSignal;
-}
-
-export type AnyOutlast = Pick<Outlast<never>, typeof CONTEXT>;
+// Most processes that import Outlast only send: what runs tasks is loaded by the first call.
 
 /**
  * Runs a relay in this process.
@@ -42,9 +21,8 @@ export async function startRelay(
   outlast: AnyOutlast,
   options: StartOptions & RelayOptions = {},
 ): Promise<Service> {
-  const { signal, ...relay } = options;
-  const context = outlast[CONTEXT].forService({ relay });
-  return await startOn(context, signal, running => makeRelay(context).run(running));
+  const { relayOn } = await import('./services.ts');
+  return await relayOn(outlast, options);
 }
 
 /**
@@ -60,13 +38,9 @@ export async function startResurrector(
   outlast: AnyOutlast,
   options: StartOptions & ResurrectorOptions = {},
 ): Promise<Service> {
-  const { signal, ...resurrector } = options;
-  const context = outlast[CONTEXT].forService({ resurrector });
-  return await startOn(context, signal, running => makeResurrector(context).run(running));
+  const { resurrectorOn } = await import('./services.ts');
+  return await resurrectorOn(outlast, options);
 }
-
-type OwnWorkerOptions = StartOptions &
-  Omit<WorkerOptions, 'processes' | 'maxTasks'> & { readonly tasks: readonly Handler[] };
 
 /**
  * Runs a worker in this process: there is no supervisor, so its death is noticed when its lease is over.
@@ -81,89 +55,20 @@ export async function startWorker(
   outlast: AnyOutlast,
   options: OwnWorkerOptions,
 ): Promise<Service> {
-  return (await startWatchedWorker(outlast, options)).service;
+  const { workerOn } = await import('./services.ts');
+  return (await workerOn(outlast, options)).service;
 }
 
-/** The same, for a caller that also wants its state. */
-export async function startWatchedWorker(
+/**
+ * Relays, runs and recovers until it has nothing left to do, or the time is over: for cron routes.
+ *
+ * @example
+ * await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
+ */
+export async function runOnce(
   outlast: AnyOutlast,
-  options: OwnWorkerOptions,
-): Promise<{ readonly service: Service; readonly isOpen: () => boolean }> {
-  const { signal, tasks, ...flags } = options;
-  const context = outlast[CONTEXT].forService({ worker: flags });
-  const { config, runtime } = context;
-  const handlers = handlerMap(tasks);
-  requireHandlers(handlers, []);
-  // Before anything is opened, so that the caller gets the error, and not the log alone.
-  if (!beatsOnLoop(config)) heartbeatEntry();
-  await preflight(context);
-  const isolates = await openIsolates({
-    handlers,
-    source: () => findHandlerSource(config),
-    settings: config.worker,
-    runtime,
-  });
-  try {
-    if (isolates) await context.shareEmbedded();
-    const worker = makeWorker(context, {
-      handlers,
-      isolates,
-      process: `own:${systemRandom.token()}`,
-    });
-    const service = await startOn(context, signal, async running => {
-      try {
-        const measured = {
-          process: 'worker',
-          isServed: config.worker.healthPort !== null,
-          gauges: workerGauges(() => worker.status?.running ?? 0),
-        };
-        await withMetrics(context, measured, metrics =>
-          withProbes(
-            () => healthOf(worker),
-            { ...config.worker, metrics },
-            runtime,
-            () =>
-              besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
-          ),
-        );
-      } finally {
-        await isolates?.close();
-      }
-    });
-    return { service, isOpen: () => worker.isOpen };
-  } catch (error) {
-    await isolates?.close();
-    await context.close();
-    throw error;
-  }
-}
-
-const STARTING: Health = { alive: true, ready: false, details: {} };
-
-const healthOf = ({ status }: WorkerService): Health =>
-  status === null ? STARTING : healthOfWorker(status);
-
-/** Runs a service on its own context, which is closed with it. The caller gets the error if it cannot be opened. */
-async function startOn(
-  context: Context,
-  signal: AbortSignal | undefined,
-  run: (signal: AbortSignal) => Promise<void>,
-): Promise<Service> {
-  try {
-    await context.stores();
-  } catch (error) {
-    await context.close();
-    throw error;
-  }
-  return startService(async running => {
-    try {
-      await enterTier(context);
-      await run(running);
-    } catch (error) {
-      context.log.error({ error }, 'a service broke for good');
-      throw error;
-    } finally {
-      await context.close();
-    }
-  }, signal);
+  options: { readonly tasks: readonly Handler[]; readonly maxTime?: Duration },
+): Promise<RunOnceReport> {
+  const { runUntilIdle } = await import('./run-once.ts');
+  return await runUntilIdle(outlast, options);
 }

@@ -5,53 +5,33 @@ import { isOutlastError } from '../errors/error.ts';
 import { maskSecrets } from '../errors/mask-secrets.ts';
 import { packageVersion } from '../process/worker-spec.ts';
 import type { AddCommand } from './flags.ts';
-import { addAdmission } from './commands/admission.ts';
-import { addConfig } from './commands/config.ts';
-import { addDeadLetters } from './commands/dead-letters.ts';
-import { addDev } from './commands/dev.ts';
-import { addDoctor } from './commands/doctor.ts';
-import { addIdempotency } from './commands/idempotency.ts';
-import { addInit } from './commands/init.ts';
-import { addMigrate } from './commands/migrate.ts';
-import { addOutbox } from './commands/outbox.ts';
-import { addMove } from './commands/move.ts';
-import { addQueues } from './commands/queues.ts';
-import { addRelay } from './commands/relay.ts';
-import { addResult } from './commands/result.ts';
-import { addResurrector } from './commands/resurrector.ts';
-import { addSchedule } from './commands/schedule.ts';
-import { addSend } from './commands/send.ts';
-import { addStats } from './commands/stats.ts';
-import { addTasks } from './commands/tasks.ts';
-import { addWorkers } from './commands/workers.ts';
-import { addUninstall } from './commands/uninstall.ts';
-import { addWorker } from './commands/worker.ts';
 import { EXIT, EXIT_HELP, exitCodeOf } from './exit-codes.ts';
 import { createOutput, toJson, type Output } from './output.ts';
 
-const COMMANDS: readonly AddCommand[] = [
-  addInit,
-  addMigrate,
-  addUninstall,
-  addDev,
-  addRelay,
-  addWorker,
-  addResurrector,
-  addSend,
-  addResult,
-  addStats,
-  addOutbox,
-  addDeadLetters,
-  addQueues,
-  addTasks,
-  addWorkers,
-  addSchedule,
-  addIdempotency,
-  addAdmission,
-  addMove,
-  addDoctor,
-  addConfig,
-];
+/** In the order of the help. What a verb needs is loaded when it is asked for. */
+const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
+  ['init', async () => (await import('./commands/init.ts')).addInit],
+  ['migrate', async () => (await import('./commands/migrate.ts')).addMigrate],
+  ['uninstall', async () => (await import('./commands/uninstall.ts')).addUninstall],
+  ['dev', async () => (await import('./commands/dev.ts')).addDev],
+  ['relay', async () => (await import('./commands/relay.ts')).addRelay],
+  ['worker', async () => (await import('./commands/worker.ts')).addWorker],
+  ['resurrector', async () => (await import('./commands/resurrector.ts')).addResurrector],
+  ['send', async () => (await import('./commands/send.ts')).addSend],
+  ['result', async () => (await import('./commands/result.ts')).addResult],
+  ['stats', async () => (await import('./commands/stats.ts')).addStats],
+  ['outbox', async () => (await import('./commands/outbox.ts')).addOutbox],
+  ['dead-letters', async () => (await import('./commands/dead-letters.ts')).addDeadLetters],
+  ['queues', async () => (await import('./commands/queues.ts')).addQueues],
+  ['tasks', async () => (await import('./commands/tasks.ts')).addTasks],
+  ['workers', async () => (await import('./commands/workers.ts')).addWorkers],
+  ['schedule', async () => (await import('./commands/schedule.ts')).addSchedule],
+  ['idempotency', async () => (await import('./commands/idempotency.ts')).addIdempotency],
+  ['admission', async () => (await import('./commands/admission.ts')).addAdmission],
+  ['move', async () => (await import('./commands/move.ts')).addMove],
+  ['doctor', async () => (await import('./commands/doctor.ts')).addDoctor],
+  ['config', async () => (await import('./commands/config.ts')).addConfig],
+]);
 
 /** Modules of the user may hold connections open; a command that has ended waits for them no longer than this. */
 const LINGER_MS = 500;
@@ -71,10 +51,13 @@ async function run(argv: readonly string[]): Promise<number> {
   );
   const isJson = argv.includes('--json');
   let code: number = EXIT.done;
-  const program = createProgram(output, isJson, finished => {
+  const finish = (finished: number): void => {
     code = finished;
-  });
+  };
+  const program = createProgram(output, isJson);
   try {
+    for (const load of commandsFor(argv)) (await load())(program, output, finish);
+    for (const command of allCommands(program)) addCommonOptions(command.exitOverride());
     if (argv.length === 0) {
       output.notes(program.helpInformation().split('\n'));
       return EXIT.usage;
@@ -93,8 +76,8 @@ function surviveClosedPipes(): void {
   for (const stream of [process.stdout, process.stderr]) stream.on('error', () => undefined);
 }
 
-function createProgram(output: Output, isJson: boolean, finish: (code: number) => void): Command {
-  const program = new Command('outlast')
+function createProgram(output: Output, isJson: boolean): Command {
+  return new Command('outlast')
     .description('Background tasks that outlast crashes.')
     .version(packageVersion())
     .showSuggestionAfterError()
@@ -105,9 +88,13 @@ function createProgram(output: Output, isJson: boolean, finish: (code: number) =
         isJson ? report(usageProblem(text), isJson, output) : write(text),
     })
     .addHelpText('after', EXIT_HELP);
-  for (const add of COMMANDS) add(program, output, finish);
-  for (const command of allCommands(program)) addCommonOptions(command.exitOverride());
-  return program;
+}
+
+/** The verb that is named; all, for help and for a name that is not known. */
+function commandsFor([verb = '']: readonly string[]): readonly (() => Promise<AddCommand>)[] {
+  if (verb === '--version' || verb === '-V') return [];
+  const named = COMMANDS.get(verb);
+  return named === undefined ? [...COMMANDS.values()] : [named];
 }
 
 function allCommands(program: Command): readonly Command[] {

@@ -44,7 +44,7 @@ Node itself. Where Node alone does not take them, it is the project's own \`jiti
 later \`enum\`, \`./db.js\` for \`db.ts\`, types imported as values, \`await using\` on Node 22. It is chosen before anything of yours
 runs, by what the config file and the modules named in it import; a pattern that the config file computes is not seen, and then
 \`--loader jiti\` says it. \`--loader native\` refuses jiti. Under \`tsx\` (\`node --import tsx\`, or in \`NODE_OPTIONS\`) tsx loads all of it,
-also in worker processes and threads ([why](../decisions/0180-the-loader-is-chosen-by-linking.md)). A pattern in \`tasks\` without an
+also in worker processes and, since Node 22, in threads ([why](../decisions/0180-the-loader-is-chosen-by-linking.md)). A pattern in \`tasks\` without an
 extension takes the config's own kind, so one line serves \`src/*.ts\` and \`dist/*.js\`; tests and \`.d.ts\` are skipped.
 `;
 

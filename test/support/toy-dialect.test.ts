@@ -4,7 +4,7 @@ import { DIALECTS } from '../../src/adapters/dialects.ts';
 import type { DialectRow } from '../../src/adapters/sql/dialect.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
-import { runOnce } from '../../src/app/run-once.ts';
+import { runOnce } from '../../src/app/start-services.ts';
 import { resolveConfig } from '../../src/config/config.ts';
 import type { OutboxTarget } from '../../src/config/database-target.ts';
 import { checkDatabase } from '../../src/context/check-redis.ts';

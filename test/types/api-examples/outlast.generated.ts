@@ -49,26 +49,26 @@ export async function example9(): Promise<unknown> {
 }
 
 export async function example10(): Promise<unknown> {
+  await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
+  return [];
+}
+
+export async function example11(): Promise<unknown> {
   const relay = await startRelay(outlast, { signal: shutdownSignal(), batchSize: 500 });
   await relay.finished;
   return [relay];
 }
 
-export async function example11(): Promise<unknown> {
+export async function example12(): Promise<unknown> {
   const recovery = await startResurrector(outlast, { signal: shutdownSignal() });
   await recovery.finished;
   return [recovery];
 }
 
-export async function example12(): Promise<unknown> {
+export async function example13(): Promise<unknown> {
   const worker = await startWorker(outlast, { tasks: [chargeHandler], concurrency: 20 });
   await worker.stop(); // drains
   return [worker];
-}
-
-export async function example13(): Promise<unknown> {
-  await runOnce(outlast, { tasks: [chargeHandler], maxTime: '50s' });
-  return [];
 }
 
 export async function example14(): Promise<unknown> {
