@@ -15,6 +15,7 @@ const TESTS = [
   'test/conformance/hostile-postgres.test.ts',
   'test/integration/plans.test.ts',
   'test/integration/begin-plans.test.ts',
+  'test/integration/kept-plans.test.ts',
   'src/adapters/postgres/migrate.test.ts',
 ];
 

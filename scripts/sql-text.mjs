@@ -56,8 +56,8 @@ function endOfBlockComment(sql, start) {
   return sql.length;
 }
 
-/** What looks like a comment and is not one: the schema marker, and what one kind of MySQL server executes. */
-const MEANT = /^\/\*( schema \*\/$|M?!)/;
+/** What looks like a comment and is not one: the marks of schemas and of kept plans, and what one kind of MySQL server executes. */
+const MEANT = /^\/\*( (schema|kept plan) \*\/$|M?!)/;
 
 /**
  * The SQL without its comments. The schema marker stays: it is what a table name is qualified by.

@@ -27,6 +27,15 @@ describe('a statement', () => {
     await db.close();
   });
 
+  it('keeps its plan if it is marked', async () => {
+    const db = await open();
+    const text = '/* kept plan */ select $1::int as n';
+    for (let n = 1; n <= 3; n++) expect(await db.query(text, [n])).toEqual([{ n }]);
+    const kept = `select generic_plans::int as kept, custom_plans::int as fresh from pg_prepared_statements`;
+    expect(await db.query(`/* kept plan */ ${kept}`)).toEqual([{ kept: 3, fresh: 0 }]);
+    await db.close();
+  });
+
   it('runs also when a pooler assigns a session in which it is not prepared', async () => {
     const db = await open();
     await db.query('create table once (n int)');

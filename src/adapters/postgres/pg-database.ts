@@ -25,14 +25,12 @@ const LIMITS = {
   idle_in_transaction_session_timeout: 10_000,
 };
 /**
- * Under another isolation level our statements would fail when two relays collide. And plans are made for the current
- * tables: a plan made for an empty outbox reads all of it for every row once there is a backlog. Compiling one takes longer
- * than running it. The rest is for the
- * user's own statements, whose values are read here too; ours are read the same under any setting of a database.
+ * Under another isolation level our statements would fail when two relays collide. Compiling a plan takes longer than running
+ * it. The rest is for the user's own statements, whose values are read here too; ours are read the same under any setting of a
+ * database.
  */
 const SETTINGS = [
   String.raw`default_transaction_isolation=read\ committed`,
-  'plan_cache_mode=force_custom_plan',
   'jit=off',
   'datestyle=iso',
   'extra_float_digits=1',
@@ -41,7 +39,22 @@ const SETTINGS = [
 ];
 const asOptions = (settings: readonly string[]): string =>
   settings.map(setting => `-c ${setting}`).join(' ');
-const SESSION = { ...LIMITS, options: asOptions(SETTINGS) };
+/** Plans are made for the current tables: one made for an empty outbox reads all of it for every row once there is a backlog. */
+const FRESH_PLANS = ['plan_cache_mode=force_custom_plan'];
+/**
+ * For statements that begin with this mark a session keeps one plan: planning them takes longer than running them. They are
+ * written so that under these settings there is one plan only, whatever is in the tables: look-ups by index, and hashes of what
+ * was looked up. `kept-plans.test.ts` compares.
+ */
+const KEPT_MARK = '/* kept plan */';
+const KEPT_PLANS = [
+  'plan_cache_mode=force_generic_plan',
+  ...['seqscan', 'bitmapscan', 'mergejoin', 'nestloop'].map(way => `enable_${way}=off`),
+];
+/** Of a worker: two batches that are begun, and two that are settled. */
+const MOST_KEPT = 4;
+const SESSION = { ...LIMITS, options: asOptions([...SETTINGS, ...FRESH_PLANS]) };
+const KEPT_SESSION = { ...LIMITS, options: asOptions([...SETTINGS, ...KEPT_PLANS]) };
 /** The same for one transaction, if a pooler refuses session settings. One round trip, like a bare `begin`. */
 const LIMITED_BEGIN = [
   'begin isolation level read committed',
@@ -49,7 +62,7 @@ const LIMITED_BEGIN = [
 ].join('; ');
 /** For a session that changes tables: whatever the role or the database has set. */
 const NO_LIMITS = Object.keys(LIMITS).map(name => `${name}=0`);
-const UNLIMITED_SESSION = { options: asOptions([...SETTINGS, ...NO_LIMITS]) };
+const UNLIMITED_SESSION = { options: asOptions([...SETTINGS, ...FRESH_PLANS, ...NO_LIMITS]) };
 const CONNECT_TIMEOUT_MS = 5_000;
 /** How long to wait for a server that does not confirm the end of a connection: a stop must come to an end. */
 const CLOSE_TIMEOUT_MS = 5_000;
@@ -101,18 +114,20 @@ const isSettingRefused = (error: unknown): boolean =>
 
 /** How connections are made, with settings or, where a pooler refuses them, without. */
 interface Makers {
-  readonly makePool: (session: Partial<typeof SESSION>) => Pool;
+  readonly makePool: (session: Partial<typeof SESSION>, most?: number) => Pool;
   readonly makeClient: (session: Partial<typeof UNLIMITED_SESSION>) => Client;
 }
 
 /** A PostgreSQL reached through our own pool of connections. */
 export class PgDatabase implements PostgresDatabase {
-  readonly #makePool: (session: Partial<typeof SESSION>) => Pool;
-  readonly #makeClient: (session: Partial<typeof UNLIMITED_SESSION>) => Client;
+  readonly #makePool: Makers['makePool'];
+  readonly #makeClient: Makers['makeClient'];
   readonly #listener: PgListener;
   /** The open ones, including the listener's. */
   readonly #sockets: ReadonlySet<Socket>;
   #pool: Pool;
+  /** For statements whose plan is kept; the same one where sessions have no settings. */
+  #keptPool: Pool;
   #hasSession = true;
   #isNaming = true;
 
@@ -125,6 +140,7 @@ export class PgDatabase implements PostgresDatabase {
     this.#makePool = makePool;
     this.#makeClient = makeClient;
     this.#pool = makePool(SESSION);
+    this.#keptPool = makePool(KEPT_SESSION, MOST_KEPT);
     this.#listener = listener;
   }
 
@@ -138,8 +154,9 @@ export class PgDatabase implements PostgresDatabase {
       types: TYPES,
       keepAlive: true,
     };
-    const makePool = (session: Partial<typeof SESSION>): Pool => {
-      const { poolSize: max, queryTimeoutMs } = options;
+    const makePool: Makers['makePool'] = (session, most = Infinity) => {
+      const { poolSize, queryTimeoutMs } = options;
+      const max = Math.min(poolSize, most);
       const pool = new pg.Pool({ ...config, ...session, max, query_timeout: queryTimeoutMs });
       // An idle connection that breaks is replaced by the pool; without a listener it would end the process.
       return pool.on('error', () => undefined);
@@ -176,34 +193,35 @@ export class PgDatabase implements PostgresDatabase {
    */
   async #queryNamed(text: string, params: readonly SqlParam[]): Promise<readonly SqlRow[]> {
     const values = params as unknown[];
+    const isKept = text.startsWith(KEPT_MARK);
     if (this.#isNaming && params.length > 0) {
       try {
         const named = { name: statementName(text), text, values };
-        return (await this.#onPool(pool => pool.query(named))).rows as SqlRow[];
+        return (await this.#onPool(pool => pool.query(named), isKept)).rows as SqlRow[];
       } catch (error) {
         if (!NAME_UNKNOWN.has((error as { readonly code?: unknown } | null)?.code)) throw error;
         this.#isNaming = false;
       }
     }
-    return (await this.#onPool(pool => pool.query(text, values))).rows as SqlRow[];
+    return (await this.#onPool(pool => pool.query(text, values), isKept)).rows as SqlRow[];
   }
 
   /**
    * PgBouncer refuses a connection with settings it does not know; then we connect without them. Nothing has run
    * by then, so it is safe to start over.
    */
-  async #onPool<T>(use: (pool: Pool) => Promise<T>): Promise<T> {
-    const pool = this.#pool;
+  async #onPool<T>(use: (pool: Pool) => Promise<T>, isKept = false): Promise<T> {
     try {
-      return await use(pool);
+      return await use(isKept ? this.#keptPool : this.#pool);
     } catch (error) {
       if (!isSettingRefused(error)) throw error;
-      if (this.#pool === pool) {
+      if (this.#hasSession) {
         this.#hasSession = false;
         // Without that setting a kept plan may be one for tables as they once were.
         this.#isNaming = false;
-        this.#pool = this.#makePool({});
-        await pool.end();
+        const refused = [this.#pool, this.#keptPool];
+        this.#pool = this.#keptPool = this.#makePool({});
+        await Promise.all(refused.map(pool => pool.end()));
       }
       return await use(this.#pool);
     }
@@ -292,7 +310,8 @@ export class PgDatabase implements PostgresDatabase {
       for (const socket of this.#sockets) socket.destroy();
     }, CLOSE_TIMEOUT_MS);
     try {
-      await Promise.all([this.#listener.close(), this.#pool.end()]);
+      const pools = new Set([this.#pool, this.#keptPool]);
+      await Promise.all([this.#listener.close(), ...[...pools].map(pool => pool.end())]);
     } finally {
       clearTimeout(giveUp);
     }

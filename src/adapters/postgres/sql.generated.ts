@@ -415,7 +415,8 @@ where t.id = p.id
 returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
   case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
   t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq`,
-  beginDue: `with me as materialized (
+  beginDue: `/* kept plan */
+with me as materialized (
   select w.id, (
       select g.generation * 1048576 + 1 from outlast_generation g
       where g.node = 'this database' and g.shown = (extract(epoch from pg_postmaster_start_time()) * 1000000)::bigint::text
@@ -423,7 +424,7 @@ returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body,
   from outlast_worker w where w.id = $1 and w.state = 'open' for key share
 ), again as materialized (
   select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
   from outlast_task t where not $10::boolean and t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($6::text[])
 ), look as materialized (
   select q.name, p.priority, coalesce(to_timestamp(($9::float8[])[(q.place - 1) * 10 + p.priority + 1] / 1000), '-infinity') as floor
@@ -444,29 +445,37 @@ returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body,
   ) t
   limit $4
 ), picked as materialized (
-  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end as next, place from due where place = 1 or bytes <= $8::float8
+  select array_agg(id) filter (where ours and not late) as ready, array_agg(id) filter (where late) as late,
+    array_agg(id) filter (where late or not ours) as turned
+  from due where place = 1 or bytes <= $8::float8
 ), moved as (
   update outlast_task t set
-    state = p.next,
-    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
-    run = case when p.next = 'running' then $2 else t.run end,
-    owner = case when p.next = 'running' then $1 end,
-    crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
-    ending = case when p.next = 'cancelled' then 'expired' end,
-    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
-    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
-    refused_at = case when p.next = 'refused' then clock_timestamp() end,
-    refused_by = case when p.next = 'refused' then $1 end,
-    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
-      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-  from picked p, me
-  where t.id = p.id and t.id = any(array(select i.id from picked i))
+    state = 'running', run = $2, owner = $1,
+    epoch = greatest(t.epoch + 9214364837600034816 - 9214364837600034815, (select first_epoch from me)),
+    crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
+    ending = null, ended_at = null, keep_until = null, refused_at = null, refused_by = null,
+    history = outlast_history(t.history, outlast_line('begun', greatest(t.epoch + 1, (select first_epoch from me)), $1, null))
+  where t.id = any((select ready from picked)::text[])
   returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, p.place
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
+), turned as (
+  update outlast_task t set
+    owner = null,
+    (state, ending, ended_at, keep_until, refused_at, refused_by, history) = (
+      select case when x.is_late then 'cancelled' else 'refused' end, case when x.is_late then 'expired' end,
+        case when x.is_late then clock_timestamp() end, case when x.is_late then clock_timestamp() + interval '1 day' end,
+        case when not x.is_late then clock_timestamp() end, case when not x.is_late then $1 end,
+        outlast_history(t.history, case when x.is_late then outlast_line('expired', t.epoch, null, null) else outlast_line('refused', t.epoch, $1, null) end)
+      from (select t.id = any(p.late) is true as is_late from picked p) x)
+  where t.id = any((select turned from picked)::text[])
+  returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
 ), given as (
   select m.* from moved m
   union all
-  select a.*, 0 from again a
+  select u.* from turned u
+  union all
+  select a.* from again a
 )
 select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
   exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
@@ -476,7 +485,7 @@ select (select count(*) from me)::text as open, (select count(first_epoch) from 
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq,
   case when isfinite(g.due) then (extract(epoch from g.due) * 1000)::bigint::text end as due_ms
 from (select 1) one left join given g on true
-order by g.place`,
+order by array_position($3::text[], g.queue), g.priority desc, g.due, g.seq`,
   beginHeads: `select t.id
 from unnest($1::text[]) as q(name)
 cross join generate_series(9, 0, -1) as p(priority)
@@ -804,14 +813,15 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   o.ordering_key is not null as is_keyed,
   case when (select count(*) from ready) >= least($3, (select count(*) from keyed) + 1)
     then coalesce((select max(k.ordering_key) from keyed k), $8) end as key_text`,
-  commitPlain: `update outlast_task t set
+  commitPlain: `/* kept plan */
+update outlast_task t set
   state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
   settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
   keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
   history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
 from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
   as i(id, epoch, run, ending, result, error, keep_ms)
-where t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
+where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
 returning 'ok' as status`,
   commit: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
@@ -1305,7 +1315,8 @@ order by ended_at, id collate "C" limit $4`,
   ledgerMoments: `select t.id, t.version, w.process, t.checkpoint, (extract(epoch from t.due) * 1000)::bigint::text as due_ms
 from outlast_task t left join outlast_worker w on w.id = t.owner
 where t.id = any($1::text[]) and t.state in ('waiting', 'refused', 'running', 'dead')`,
-  ledgerNextDue: `select (extract(epoch from least(greatest(min(t.due), clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
+  ledgerNextDue: `/* kept plan */
+select (extract(epoch from least(greatest(min(t.due), clock_timestamp()), clock_timestamp() + interval '1 day') - clock_timestamp()) * 1000)::bigint::text as wait_ms
 from unnest($1::text[]) as q(name)
 cross join generate_series(0, 9) as p(priority)
 cross join lateral (

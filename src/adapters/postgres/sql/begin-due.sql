@@ -12,12 +12,14 @@
 -- the first of them is made: joined in one go, their order would be the planner's.
 -- Ten priorities are ten index look-ups per queue, so that tasks waiting for a later time are never walked over. A look-up
 -- begins at its floor ($9, ten for each queue; null: at the beginning), see `due-floors.ts`.
--- Rows are found by an array of ids: a join may read the whole table, whatever index there is.
+-- Rows are found by an array of ids, and joined to nothing: a join may read the whole table, whatever index there is. Those that
+-- are not begun (`turned`) have an update of their own, which nearly every call has no rows for.
 -- No more than $8 bytes are handed out at once, but at least one task; the tasks behind stay as they are. Lengths are known
 -- without reading the values.
 -- An epoch that no number of JavaScript can show overflows on purpose: see `begin-heads`.
 -- Columns are named, and `again` is joined to nothing: planning this statement takes longer than running it.
 -- params: worker text, run text, queues text[], limit int, budgets text, others text[], runnable text, most_bytes float8, floors float8[], is_first boolean
+/* kept plan */
 with me as materialized (
   select w.id, (
       select g.generation * 1048576 + 1 from outlast_generation g
@@ -26,7 +28,7 @@ with me as materialized (
   from outlast_worker w where w.id = $1 and w.state = 'open' for key share
 ), again as materialized (
   select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
   from outlast_task t where not $10::boolean and t.owner = $1 and t.run = $2 and t.state = 'running' and t.id <> all($6::text[])
 ), look as materialized (
   select q.name, p.priority, coalesce(to_timestamp(($9::float8[])[(q.place - 1) * 10 + p.priority + 1] / 1000), '-infinity') as floor
@@ -47,29 +49,37 @@ with me as materialized (
   ) t
   limit $4
 ), picked as materialized (
-  select id, case when late then 'cancelled' when ours then 'running' else 'refused' end as next, place from due where place = 1 or bytes <= $8::float8
+  select array_agg(id) filter (where ours and not late) as ready, array_agg(id) filter (where late) as late,
+    array_agg(id) filter (where late or not ours) as turned
+  from due where place = 1 or bytes <= $8::float8
 ), moved as (
   update outlast_task t set
-    state = p.next,
-    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
-    run = case when p.next = 'running' then $2 else t.run end,
-    owner = case when p.next = 'running' then $1 end,
-    crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
-    ending = case when p.next = 'cancelled' then 'expired' end,
-    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
-    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
-    refused_at = case when p.next = 'refused' then clock_timestamp() end,
-    refused_by = case when p.next = 'refused' then $1 end,
-    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
-      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-  from picked p, me
-  where t.id = p.id and t.id = any(array(select i.id from picked i))
+    state = 'running', run = $2, owner = $1,
+    epoch = greatest(t.epoch + 9214364837600034816 - 9214364837600034815, (select first_epoch from me)),
+    crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
+    ending = null, ended_at = null, keep_until = null, refused_at = null, refused_by = null,
+    history = outlast_history(t.history, outlast_line('begun', greatest(t.epoch + 1, (select first_epoch from me)), $1, null))
+  where t.id = any((select ready from picked)::text[])
   returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
-    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, p.place
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
+), turned as (
+  update outlast_task t set
+    owner = null,
+    (state, ending, ended_at, keep_until, refused_at, refused_by, history) = (
+      select case when x.is_late then 'cancelled' else 'refused' end, case when x.is_late then 'expired' end,
+        case when x.is_late then clock_timestamp() end, case when x.is_late then clock_timestamp() + interval '1 day' end,
+        case when not x.is_late then clock_timestamp() end, case when not x.is_late then $1 end,
+        outlast_history(t.history, case when x.is_late then outlast_line('expired', t.epoch, null, null) else outlast_line('refused', t.epoch, $1, null) end)
+      from (select t.id = any(p.late) is true as is_late from picked p) x)
+  where t.id = any((select turned from picked)::text[])
+  returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+    t.eta, t.expires_at, t.epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq, t.due, t.seq
 ), given as (
   select m.* from moved m
   union all
-  select a.*, 0 from again a
+  select u.* from turned u
+  union all
+  select a.* from again a
 )
 select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
   exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
@@ -79,4 +89,4 @@ select (select count(*) from me)::text as open, (select count(first_epoch) from 
   g.epoch::text as epoch, g.run, g.failures, g.crashes, g.suspect, g.checkpoint, g.checkpoint_seq::text as checkpoint_seq,
   case when isfinite(g.due) then (extract(epoch from g.due) * 1000)::bigint::text end as due_ms
 from (select 1) one left join given g on true
-order by g.place
+order by array_position($3::text[], g.queue), g.priority desc, g.due, g.seq

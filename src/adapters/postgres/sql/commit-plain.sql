@@ -1,7 +1,8 @@
 -- Ends runs without follow-ups as done, one answer for each that it ended. Separate from `commit`, which answers for the
 -- others and takes longer to plan. The state is compared in a way that the index of running tasks cannot serve: the planner
--- would read all running tasks there, instead of looking these up by their key.
+-- would read all running tasks there, instead of looking these up by their key. Rows are found by an array of ids, as in `begin-due`.
 -- params: ids text[], epochs bigint[], runs text[], endings text[], results bytea[], errors bytea[], keeps_ms bigint[]
+/* kept plan */
 update outlast_task t set
   state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
   settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
@@ -9,5 +10,5 @@ update outlast_task t set
   history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
 from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
   as i(id, epoch, run, ending, result, error, keep_ms)
-where t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
+where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
 returning 'ok' as status
