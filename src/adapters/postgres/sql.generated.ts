@@ -823,7 +823,8 @@ from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::b
   as i(id, epoch, run, ending, result, error, keep_ms)
 where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
 returning 'ok' as status`,
-  commit: `with item as (
+  commit: `/* kept plan */
+with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
 ), moved as (
@@ -833,7 +834,7 @@ returning 'ok' as status`,
     keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
     history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
   from item i
-  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
   returning t.id, t.run
 ), followed as (
   insert into outlast_after (key, entry)
@@ -848,7 +849,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
 order by i.place`,
   condemnExpired: `with dead as materialized (
   select id, host from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
@@ -1110,7 +1111,8 @@ from (
   from (select * from outlast_task where state in ('waiting', 'refused', 'dead') limit $1) t
 ) t
 where number = 1 or bytes <= $2::float8`,
-  fail: `with item as (
+  fail: `/* kept plan */
+with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::boolean[])
     with ordinality as i(id, epoch, run, error, delay_ms, reason, is_crash, place)
 ), moved as (
@@ -1126,7 +1128,7 @@ where number = 1 or bytes <= $2::float8`,
     version = case when i.delay_ms is null then least(t.version, 2147483646) + 1 else t.version end,
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
-  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
   returning t.id, t.run
 )
 select case
@@ -1135,7 +1137,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'fail' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
 order by i.place`,
   fenceTake: `insert into outlast_fence as f (task_id, epoch, run, look_at)
 values ($1::text, $2::text::bigint, $3::text, clock_timestamp() + interval '1 minute')
@@ -1886,7 +1888,8 @@ on conflict (id) do update set lease_until = excluded.lease_until`,
   releaseClaim: `update outlast_outbox
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp()
 where claim_token = $1 and state = 'claimed' returning id::text as row`,
-  release: `with item as (
+  release: `/* kept plan */
+with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bigint[])
     with ordinality as i(id, epoch, run, delay_ms, place)
 ), moved as (
@@ -1895,7 +1898,7 @@ where claim_token = $1 and state = 'claimed' returning id::text as row`,
     due = case when i.delay_ms is null then t.due else clock_timestamp() + i.delay_ms * interval '1 millisecond' end,
     history = outlast_history(t.history, outlast_line('released', t.epoch, t.owner, null))
   from item i
-  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
   returning t.id, t.run
 ), note as (select pg_notify('outlast_task', '') from (select 1 from moved limit 1) m)
 select case
@@ -1904,7 +1907,7 @@ select case
     when t.settled_run = i.run and t.settled_as = 'release' then 'ok'
     else 'stale'
   end as status, (select count(*) from note)::text as notified
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
 order by i.place`,
   renewClaim: `update outlast_outbox set claimed_until = clock_timestamp() + $2::bigint * interval '1 millisecond'
 where claim_token = $1 and state = 'claimed' returning id::text as row`,

@@ -1,5 +1,7 @@
 -- Ends runs as done: result, tombstone and follow-ups in one statement, and only for the run that owns the task.
+-- Rows are looked up as in `commit-plain`.
 -- params: ids text[], epochs bigint[], runs text[], endings text[], results bytea[], errors bytea[], keeps_ms bigint[], after_ids text[], after_runs text[], after_keys text[], after_entries bytea[]
+/* kept plan */
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
     with ordinality as i(id, epoch, run, ending, result, error, keep_ms, place)
@@ -10,7 +12,7 @@ with item as (
     keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
     history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
   from item i
-  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
   returning t.id, t.run
 ), followed as (
   insert into outlast_after (key, entry)
@@ -25,5 +27,5 @@ select case
     when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
 order by i.place

@@ -1,6 +1,8 @@
 -- Ends failed attempts: waiting until the delay is over, or dead if it is null. A crash is counted separately, and the task
 -- keeps its position in front of later ones.
+-- Rows are looked up as in `commit-plain`.
 -- params: ids text[], epochs bigint[], runs text[], errors bytea[], delays_ms bigint[], reasons text[], crashes boolean[]
+/* kept plan */
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::bytea[], $5::bigint[], $6::text[], $7::boolean[])
     with ordinality as i(id, epoch, run, error, delay_ms, reason, is_crash, place)
@@ -17,7 +19,7 @@ with item as (
     version = case when i.delay_ms is null then least(t.version, 2147483646) + 1 else t.version end,
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
-  where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
   returning t.id, t.run
 )
 select case
@@ -26,5 +28,5 @@ select case
     when t.settled_run = i.run and t.settled_as = 'fail' then 'ok'
     else 'stale'
   end as status
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = i.id
+from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
 order by i.place
