@@ -22,9 +22,11 @@ try {
   requireNode();
   await ensureInstalled({ output: 1 });
   const needs = process.argv.slice(2).join(' ');
-  const brokers = ['redis', 'rabbitmq'].filter(name => needs.includes(name));
+  const apart = ['redis', 'rabbitmq'].filter(name => needs.includes(name));
+  // It starts one of its own, to be stopped at once.
+  if (process.argv.includes('--crashes')) apart.push('postgres-server');
   const isMixed = process.argv.includes('--celery');
-  const servers = isMixed ? ['redis', 'rabbitmq', 'celery'] : brokers;
+  const servers = isMixed ? ['redis', 'rabbitmq', 'celery'] : apart;
   run.env = { ...run.env, ...(await provide(run, ['postgres', ...servers])) };
   const steps = [
     () => inRoot('npm', ['run', '--silent', 'build']),

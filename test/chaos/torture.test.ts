@@ -1,22 +1,29 @@
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it, type TestContext } from 'vitest';
 import { unique } from '../conformance/envelopes.ts';
+import { startPostgres } from '../support/postgres-server.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { rabbitmqUrl, withDatabase } from '../support/servers.ts';
-import { Torture, type TortureReport, type TortureServers } from '../torture/torture.ts';
+import {
+  Torture,
+  type TorturePlan,
+  type TortureReport,
+  type TortureServers,
+} from '../torture/torture.ts';
 
 const repo = fileURLToPath(new URL('../../', import.meta.url)).replace(/\/$/, '');
 
 async function torture(
-  servers: Omit<TortureServers, 'database'>,
+  servers: Omit<TortureServers, 'database'> & { readonly database?: string },
   { onTestFinished }: TestContext,
+  faults: Pick<TorturePlan, 'kills' | 'crashes'> = { kills: 8 },
 ): Promise<TortureReport> {
   const database = await withDatabase('torture');
   onTestFinished(() => database.drop());
   const lines: string[] = [];
   const plan = {
     tasks: 600,
-    kills: 8,
+    ...faults,
     rate: 60,
     seed: 7,
     healMs: 60_000,
@@ -38,6 +45,17 @@ describe.concurrent('a fleet', () => {
     expect(report.violations).toEqual([]);
     expect(report.verdict).toMatchObject({ committed: 600, done: 600, lost: 0 });
     expect(report.rolledBack).toBeGreaterThan(0);
+  });
+
+  it('loses nothing and has no effect twice while its PostgreSQL is stopped at once', async test => {
+    const server = await startPostgres();
+    test.onTestFinished(() => server.dispose());
+    const faults = { kills: 0, crashes: 4 };
+    const report = await torture({ database: server.url, server, queue: 'torture' }, test, faults);
+    expect(report.violations).toEqual([]);
+    expect(report.crashes).toBe(4);
+    expect(report.verdict.committed).toBeGreaterThan(0);
+    expect(report.verdict.done).toBe(report.verdict.committed);
   });
 
   it(`${title}, on RabbitMQ and Redis`, async test => {

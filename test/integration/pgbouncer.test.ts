@@ -10,7 +10,7 @@ import {
   unchecked,
   type Outlast,
 } from '../../dist/index.js';
-import { migratedDatabase, type MigratedDatabase } from '../support/database.ts';
+import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { startPgbouncer, type OwnPgbouncer } from '../support/pgbouncer.ts';
 
 const double = task('pooled.double', {
@@ -115,7 +115,7 @@ describe('sends on a dedicated session', () => {
 });
 
 describe('relay, worker and resurrector through a pooler in transaction mode', () => {
-  it('move tasks, run them and return their results', async () => {
+  it('run tasks that were sent straight to them, return their results and renew their leases', async () => {
     const { outlast } = open(pooler.url);
     const services = await Promise.all([
       startRelay(outlast, { idleTime: '20ms' }),
@@ -144,6 +144,14 @@ describe('relay, worker and resurrector through a pooler in transaction mode', (
     );
     const results = await Promise.all(sent.map(handle => handle.result()));
     expect(results).toEqual(inputs.map(n => n * 2));
+    const deadline = async (): Promise<number> => {
+      const { rows } = await database.pool.query<{ at: Date }>(
+        `select max(deadline) as at from outlast_worker where state = 'open'`,
+      );
+      return Number(rows[0]?.at);
+    };
+    const first = await deadline();
+    await until(async () => (await deadline()) > first);
     await Promise.all(services.map(service => service.stop()));
   });
 

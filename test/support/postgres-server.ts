@@ -14,6 +14,8 @@ export interface OwnPostgres {
   readonly url: string;
   /** Kills it, and waits for its end. */
   kill(): Promise<void>;
+  /** As `pg_ctl stop -m immediate`: what it has not written to its log is lost, and the next start recovers. */
+  crash(): Promise<void>;
   start(): Promise<void>;
   /** A standby that replicates every commit of the server at this URL, a moment later. */
   standbyOf(url: string): Promise<OwnPostgres>;
@@ -37,6 +39,7 @@ async function serve(folder: string): Promise<OwnPostgres> {
     'unix_socket_directories=',
     'fsync=off',
     'shared_buffers=16MB',
+    'max_connections=200',
     'hot_standby=on',
   ];
   let child: ChildProcess | undefined;
@@ -51,16 +54,18 @@ async function serve(folder: string): Promise<OwnPostgres> {
       return await isAnswering(url);
     });
   };
-  const kill = async (): Promise<void> => {
+  const end = async (signal: 'SIGKILL' | 'SIGQUIT'): Promise<void> => {
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     const exit = once(child, 'exit');
-    child.kill('SIGKILL');
+    child.kill(signal);
     await exit;
   };
+  const kill = (): Promise<void> => end('SIGKILL');
   await start();
   return {
     url,
     kill,
+    crash: () => end('SIGQUIT'),
     start,
     standbyOf: async source => {
       const copy = makeFolder();

@@ -6,6 +6,8 @@ export interface Verdict {
   readonly done: number;
   readonly dead: number;
   readonly lost: number;
+  /** Their COMMIT was answered, and the books have nothing of it. */
+  readonly unkept: number;
   readonly phantom: number;
   readonly staleCommits: number;
   readonly doubleCommits: number;
@@ -46,7 +48,7 @@ export async function tellLedger(pool: Pool, reads: Pick<LedgerReads, 'inspect'>
 
 const AT_ONCE = 100;
 
-const CHECKS: Readonly<Record<keyof Verdict, string>> = {
+const CHECKS: Readonly<Record<Exclude<keyof Verdict, 'unkept'>, string>> = {
   committed: 'select count(*) from led_commit',
   done: `select count(*) from led_task where state = 'done'`,
   dead: `select count(*) from led_task where state = 'dead'`,
@@ -69,8 +71,12 @@ const CHECKS: Readonly<Record<keyof Verdict, string>> = {
   crashes: 'select coalesce(sum(crashes), 0) from led_task',
 };
 
-export async function check(pool: Pool): Promise<Verdict> {
-  const verdict: Record<string, number> = {};
+/** @param acknowledged the tasks whose COMMIT was answered */
+export async function check(pool: Pool, acknowledged: readonly string[]): Promise<Verdict> {
+  const { rows: kept } = await pool.query('select from led_commit where task_id = any($1)', [
+    acknowledged,
+  ]);
+  const verdict: Record<string, number> = { unkept: acknowledged.length - kept.length };
   for (const [name, text] of Object.entries(CHECKS)) {
     const { rows } = await pool.query<{ count: string; coalesce: string }>(text);
     verdict[name] = Number(rows[0]?.count ?? rows[0]?.coalesce);
@@ -81,6 +87,7 @@ export async function check(pool: Pool): Promise<Verdict> {
 /** What must be zero. */
 export const VIOLATIONS: readonly (keyof Verdict)[] = [
   'lost',
+  'unkept',
   'phantom',
   'staleCommits',
   'doubleCommits',

@@ -1,19 +1,24 @@
-import { Pool } from 'pg';
+import { Pool, type PoolClient } from 'pg';
 import { migrate } from '../../src/adapters/postgres/migrate.ts';
 import { PgDatabase } from '../../src/adapters/postgres/pg-database.ts';
 import { fromPg } from '../../src/adapters/transactions/pg.ts';
 import { task } from '../../src/task/define-task.ts';
 import { unchecked } from '../../src/task/standard-schema.ts';
 import { createOutlast } from '../../src/app/create-outlast.ts';
+import type { Outlast } from '../../src/app/outlast.ts';
+import type { TaskCall } from '../../src/task/define-task.ts';
 import { openContext } from '../../src/context/context.ts';
 import { enterTier } from '../../src/context/tier-memory.ts';
 import type { Stores } from '../../src/context/stores.ts';
 import { BOOKS, check, tellLedger, VIOLATIONS, type Verdict } from './checker.ts';
 import { Fleet, type Verb } from './fleet.ts';
+import type { OwnPostgres } from '../support/postgres-server.ts';
 
 export interface TorturePlan {
   readonly tasks: number;
   readonly kills: number;
+  /** How often the database server is stopped at once; it must be given then. */
+  readonly crashes?: number;
   /** Tasks per second at which the producer works. */
   readonly rate: number;
   readonly seed: number;
@@ -30,6 +35,8 @@ export interface TortureServers {
   /** Left out: that of the broker if it is Redis, else the database. */
   readonly ledger?: string;
   readonly queue: string;
+  /** The server of the database, if it belongs to this run. */
+  readonly server?: Pick<OwnPostgres, 'crash' | 'start'>;
 }
 
 function variablesOf({ database, broker, ledger, queue }: TortureServers): Record<string, string> {
@@ -46,6 +53,7 @@ export interface TortureReport {
   readonly violations: readonly string[];
   readonly kills: Readonly<Record<string, number>>;
   readonly pauses: number;
+  readonly crashes: number;
   readonly rolledBack: number;
   readonly recoveryMs: readonly number[];
   readonly seconds: number;
@@ -82,7 +90,10 @@ export class Torture {
   readonly #kills: Record<string, number> = { relay: 0, worker: 0, resurrector: 0, child: 0 };
   readonly #killedAt = new Map<number, number>();
   #pauses = 0;
+  #crashes = 0;
   #rolledBack = 0;
+  /** Tasks whose COMMIT was answered. */
+  readonly #acknowledged: string[] = [];
   #isProducing = true;
 
   constructor(plan: TorturePlan, servers: TortureServers) {
@@ -111,10 +122,10 @@ export class Torture {
     ] as const)
       this.#fleet.start(verb);
     try {
-      await Promise.all([this.#produce(), this.#torment()]);
+      await Promise.all([this.#produce(), this.#torment(), this.#crashServer()]);
       await this.#heal(stores);
       await tellLedger(this.#pool, stores.ledgerReads);
-      const verdict = await check(this.#pool);
+      const verdict = await check(this.#pool, this.#acknowledged);
       const recoveryMs = await this.#recoveries();
       const violations = VIOLATIONS.filter(name => verdict[name] !== 0);
       const seconds = (performance.now() - startedAt) / 1_000;
@@ -123,6 +134,7 @@ export class Torture {
         violations,
         kills: this.#kills,
         pauses: this.#pauses,
+        crashes: this.#crashes,
         rolledBack: this.#rolledBack,
         recoveryMs,
         seconds,
@@ -158,26 +170,16 @@ export class Torture {
     let committed = 0;
     while (committed < this.#plan.tasks) {
       const n = Math.min(1 + Math.floor(this.#random() * 40), this.#plan.tasks - committed);
+      const calls = Array.from({ length: n }, (_, index) =>
+        effect.with({ n: index, workMs: 20 + this.#random() * 60, follows: this.#random() < 0.2 }),
+      );
       const isRolledBack = this.#random() < 1 / 6;
-      const client = await this.#pool.connect();
       try {
-        await client.query('begin');
-        const calls = Array.from({ length: n }, (_, index) =>
-          effect.with({
-            n: index,
-            workMs: 20 + this.#random() * 60,
-            follows: this.#random() < 0.2,
-          }),
-        );
-        const handles = await outlast.sendMany(client, calls);
-        const follows = calls.map(call => (call.input as { follows: boolean }).follows);
-        await client.query(
-          'insert into led_commit select * from unnest($1::text[], $2::boolean[])',
-          [handles.map(handle => handle.id), follows],
-        );
-        await client.query(isRolledBack ? 'rollback' : 'commit');
-      } finally {
-        client.release();
+        const ids = await this.#sendAll(outlast, calls, isRolledBack);
+        if (!isRolledBack) this.#acknowledged.push(...ids);
+      } catch (error) {
+        // Whether it was committed is in the books, in the same transaction.
+        if (this.#servers.server === undefined) throw error;
       }
       if (isRolledBack) this.#rolledBack += n;
       else committed += n;
@@ -189,8 +191,50 @@ export class Torture {
     await outlast.close();
   }
 
+  async #sendAll(
+    outlast: Outlast<PoolClient>,
+    calls: readonly TaskCall[],
+    isRolledBack: boolean,
+  ): Promise<readonly string[]> {
+    const client = await this.#pool.connect();
+    let broken: Error | undefined;
+    const onError = (error: Error): void => void (broken = error);
+    client.on('error', onError);
+    try {
+      await client.query('begin');
+      const ids = (await outlast.sendMany(client, calls)).map(({ id }) => id);
+      const follows = calls.map(call => (call.input as { follows: boolean }).follows);
+      await client.query('insert into led_commit select * from unnest($1::text[], $2::boolean[])', [
+        ids,
+        follows,
+      ]);
+      await client.query(isRolledBack ? 'rollback' : 'commit');
+      return ids;
+    } catch (error) {
+      broken = error as Error;
+      throw error;
+    } finally {
+      client.off('error', onError);
+      client.release(broken);
+    }
+  }
+
+  /** Stops the server of the database at once, again and again while there is load, and starts it a little later. */
+  async #crashServer(): Promise<void> {
+    const { crashes = 0, tasks, rate } = this.#plan;
+    const gapMs = ((tasks / rate) * 1_000) / (crashes + 2);
+    while (this.#crashes < crashes) {
+      await pause(gapMs * (0.5 + this.#random()));
+      await this.#servers.server?.crash();
+      this.#crashes += 1;
+      await pause(500 * this.#random());
+      await this.#servers.server?.start();
+    }
+  }
+
   /** Kills until the plan is fulfilled and the producer is done: half of the time a worker process in mid-task. */
   async #torment(): Promise<void> {
+    if (this.#plan.kills === 0) return;
     const gapMs = ((this.#plan.tasks / this.#plan.rate) * 1_000) / (this.#plan.kills + 2);
     await pause(Math.min(2_000, gapMs * 2));
     let faults = 0;
