@@ -25,7 +25,9 @@ const WORKERS = fileURLToPath(new URL('workers/', import.meta.url));
 const HANDLERS = join(WORKERS, 'outlast-handlers.mjs');
 const BATCH = 1_000;
 
+const QUICK_CLAIMS = { staleTimeoutSeconds: 1, sendTimeout: '500ms' };
 const noop = task('bench.noop', { input: unchecked() });
+const seen = task('bench.seen', { input: unchecked() });
 export const hold = task('bench.hold', { input: unchecked() });
 /** With its quotes, name and braces 200 bytes of JSON. */
 export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
@@ -40,25 +42,30 @@ export const INPUT = { customer: 'ada@example.com', pad: 'x'.repeat(162) };
  * @property {string} name
  * @property {'redis' | 'postgres'} store whose work is counted
  * @property {(count: number) => Promise<void>} fill
- * @property {(processes: number, options?: { concurrency?: number, isHolding?: boolean }) => Running} start
+ * @property {(processes: number, options?: { concurrency?: number, isHolding?: boolean, flags?: readonly string[] }) => Running} start
  * @property {() => Promise<void>} close
  * @property {import('pg').Pool} [pool]
+ * @property {() => { readonly stop: () => Promise<void> }} [tidy] deletes what is over
  * @property {boolean} [isSlow] gets a fifth of the tasks
  */
 
-/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<{ readonly id: string }>, queue: string }} OutlastContender */
+/** @typedef {Contender & { send: (what: import('../dist/index.js').Task, count: number) => Promise<void>, push: (what: import('../dist/index.js').Task) => Promise<{ readonly id: string }>, sendSeen: () => Promise<string>, sendManySeen: (count: number) => Promise<readonly string[]>, fillWith: (count: number, optionsOf: (n: number) => object) => Promise<void>, tidy: () => { readonly stop: () => Promise<void> }, queue: string, url: string, pool: import('pg').Pool }} OutlastContender */
 
 /**
  * @param {string} name
  * @param {{ database: string, queue: string, broker?: string, ledger?: string, store: 'redis' | 'postgres', keepResult?: boolean }} parts
  * @returns {Promise<OutlastContender>}
  */
-async function outlastOn(name, { database, queue, broker, ledger, store, keepResult = true }) {
+export async function outlastOn(
+  name,
+  { database, queue, broker, ledger, store, keepResult = true },
+) {
   const { url, pool } = await makeDatabase(database);
   const config = {
     database: url,
     tasks: [HANDLERS],
-    ...(broker === undefined ? {} : { broker }),
+    // Without a broker nothing is claimed for long, and what is over may be forgotten after some seconds.
+    ...(broker === undefined ? { relay: QUICK_CLAIMS } : { broker }),
     ...(ledger === undefined ? {} : { ledger }),
   };
   const { tasks: _, ...client } = config;
@@ -66,31 +73,48 @@ async function outlastOn(name, { database, queue, broker, ledger, store, keepRes
   const send = async (
     /** @type {import('../dist/index.js').Task} */ what,
     /** @type {number} */ count,
+    /** @type {(n: number) => object} */ optionsOf = () => ({}),
   ) => {
     for (let left = count; left > 0; left -= BATCH) {
-      const calls = Array.from({ length: Math.min(left, BATCH) }, () =>
-        what.with(INPUT, { queue, keepResult }),
+      const calls = Array.from({ length: Math.min(left, BATCH) }, (_each, n) =>
+        what.with(INPUT, { queue, keepResult, ...optionsOf(left - n) }),
       );
       await outlast.transaction(tx => outlast.sendMany(tx, calls));
     }
-    await runCli(
-      ['relay', '--drain', '--batch-size', '1000', '--publish-concurrency', '1000'],
-      config,
-    );
+    // Without a broker they are where workers look.
+    if (broker !== undefined)
+      await runCli(
+        ['relay', '--drain', '--batch-size', '1000', '--publish-concurrency', '1000'],
+        config,
+      );
   };
   return {
     name,
     store,
     queue,
+    url,
     pool,
     send,
     push: what => outlast.push(what, INPUT, { queue }),
+    sendSeen: async () =>
+      (await outlast.transaction(tx => outlast.send(tx, seen, INPUT, { queue }))).id,
+    sendManySeen: count =>
+      outlast.transaction(async tx => {
+        const calls = Array.from({ length: count }, () => seen.with(INPUT, { queue }));
+        return (await outlast.sendMany(tx, calls)).map(({ id }) => id);
+      }),
+    fillWith: (count, optionsOf) => send(noop, count, optionsOf),
+    tidy: () => {
+      const { child } = startCli(['resurrector'], config);
+      return { stop: () => stopAll([child]) };
+    },
     fill: count => send(noop, count),
-    start: (processes, { concurrency = CONCURRENCY } = {}) => {
+    start: (processes, { concurrency = CONCURRENCY, flags = [] } = {}) => {
       const folder = makeFolder();
       const sizes = ['--processes', String(processes), '--concurrency', String(concurrency)];
       const env = { BENCH_FOLDER: folder, BENCH_DATABASE_URL: url };
-      const { child } = startCli(['worker', '--queues', queue, ...sizes], config, env);
+      const args = ['worker', '--queues', queue, ...sizes, ...flags];
+      const { child } = startCli(args, config, env);
       return { folder, children: [child], stop: () => stopAll([child]) };
     },
     close: async () => {

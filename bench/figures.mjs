@@ -14,6 +14,7 @@ export const FIGURES = {
   backlog: { servers: ['postgres', 'rabbitmq'] },
   worker: { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },
   'one-postgres': { servers: ['postgres'] },
+  growth: { servers: ['postgres'] },
   dispatch: { servers: ['postgres', 'rabbitmq', 'redis'] },
   recovery: { servers: ['postgres', 'rabbitmq', 'redis'] },
   'celery-recovery': { servers: ['postgres', 'rabbitmq', 'redis', 'celery'] },

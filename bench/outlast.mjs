@@ -24,6 +24,7 @@ export const VERSION = JSON.parse(
  * @property {string | { url: string, queueType?: string }} [broker]
  * @property {Record<string, { database: string }>} [outboxes]
  * @property {string} [ledger]
+ * @property {{ staleTimeoutSeconds: number, sendTimeout: string }} [relay]
  * @property {readonly string[]} [tasks]
  */
 

@@ -1,6 +1,6 @@
 // @ts-check
 /**
- * The ways a relay can take: into the ledger of the same database, into another database, to RabbitMQ, to Redis. Each
+ * The ways a relay can take: into another database, to RabbitMQ, to Redis. Each
  * knows how to run the relay on its outbox, how to see messages arrive, and how to write the same messages without it.
  */
 import { once } from 'node:events';
@@ -40,7 +40,6 @@ const BODY = JSON.stringify([[], INPUT, {}]);
 
 /** @type {Readonly<Record<string, () => Promise<Target>>>} */
 export const TARGETS = {
-  'same database': sameDatabase,
   'other database': otherDatabase,
   'RabbitMQ classic': () => rabbitmq('classic'),
   'RabbitMQ quorum': () => rabbitmq('quorum'),
@@ -150,19 +149,6 @@ export async function openTargets(log, names = Object.keys(TARGETS)) {
     }
   }
   return { targets, skipped };
-}
-
-/** @returns {Promise<Target>} */
-async function sameDatabase() {
-  const { url, pool } = await makeDatabase('bench_same');
-  return {
-    name: 'same database',
-    queue: 'bench',
-    config: { database: url },
-    flags: [],
-    outbox: pool,
-    ...ledgerOf(pool),
-  };
 }
 
 /** @returns {Promise<Target>} */

@@ -9,7 +9,7 @@ const SAMPLE_EVERY_MS = 250;
 /** @param {import('../figures.mjs').Plan} plan */
 export async function measureFigure({ isQuick, log }) {
   const counts = isQuick ? [2_000, 50_000] : [10_000, 1_000_000];
-  const { targets, skipped } = await openTargets(log, ['same database', 'RabbitMQ classic']);
+  const { targets, skipped } = await openTargets(log, ['other database', 'RabbitMQ classic']);
   const rows = [];
   const ratios = [];
   for (const target of targets) {

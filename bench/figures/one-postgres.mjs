@@ -1,19 +1,24 @@
 // @ts-check
 /**
- * One PostgreSQL and nothing else: a backlog of tasks that do nothing is drained by one, two and four processes. Beside the
- * rate stands what a task costs: processor time of its worker and of the server, and bytes of the server's log.
+ * One PostgreSQL and nothing else: a backlog of tasks that do nothing is drained by one, two, four and eight processes, and beside
+ * connections that do nothing. Beside the rate stands what a task costs: processor time of its worker and of the server, and bytes
+ * of the server's log, from its send until it is forgotten.
  */
 import { setTimeout as delay } from 'node:timers/promises';
 import { CONCURRENCY, RIVALS, TIERS, VARIANTS } from '../contenders.mjs';
+import { Pool } from 'pg';
 import { median } from '../runner.mjs';
 import { costPerTask, readCost } from '../server-cost.mjs';
 import { untilRan } from '../tallies.mjs';
 
 /** @typedef {import('../contenders.mjs').Contender & { pool: import('pg').Pool }} Contender */
-/** @typedef {'rate' | 'cpu' | 'server' | 'log' | 'sendServer' | 'sendLog' | 'trips'} Part */
+/** @typedef {'rate' | 'cpu' | 'server' | 'log' | 'sendServer' | 'sendLog' | 'wholeServer' | 'wholeLog' | 'trips'} Part */
 /** @typedef {Record<Part, number[]>} Sums */
 
 const REST_MS = 3_000;
+const LOOK_EVERY_MS = 250;
+/** So that they can be seen to go. The default is a day for results, and a quarter of an hour for the rest. */
+const SHORT = ['--dedup-window', '5s', '--result-ttl', '5s'];
 const NAMES = ['PostgreSQL', 'Graphile Worker', 'PostgreSQL, no results', 'pg-boss'];
 const OURS = 'Outlast, PostgreSQL';
 const UNTOLD = 'Outlast, PostgreSQL, no results';
@@ -25,6 +30,8 @@ const PARTS = [
   { part: 'log', name: 'log of the server, from begin to end', unit: 'bytes/task' },
   { part: 'sendServer', name: 'CPU of the server, from send to waiting', unit: 'µs/task' },
   { part: 'sendLog', name: 'log of the server, from send to waiting', unit: 'bytes/task' },
+  { part: 'wholeServer', name: 'CPU of the server, from send to forgotten', unit: 'µs/task' },
+  { part: 'wholeLog', name: 'log of the server, from send to forgotten', unit: 'bytes/task' },
   { part: 'trips', name: 'transactions', unit: 'per task' },
 ];
 
@@ -32,7 +39,10 @@ const PARTS = [
 export async function measureFigure({ isQuick, log }) {
   const count = isQuick ? 10_000 : 40_000;
   const rounds = isQuick ? 3 : 5;
-  const sizes = isQuick ? [1, 2] : [1, 2, 4];
+  /** @type {readonly Size[]} */
+  const sizes = isQuick
+    ? [sizeOf(1), sizeOf(2), sizeOf(2, 16)]
+    : [sizeOf(1), sizeOf(2), sizeOf(4), sizeOf(8), sizeOf(2, 16), sizeOf(2, 64)];
   /** @type {Contender[]} */
   const contenders = [];
   for (const name of NAMES) {
@@ -43,10 +53,10 @@ export async function measureFigure({ isQuick, log }) {
   /** @type {Map<string, Sums>} */
   const sums = new Map();
   for (let round = 1; round <= rounds; round++)
-    for (const processes of sizes)
+    for (const one of sizes)
       for (const contender of contenders) {
-        const name = nameOf(contender.name, processes);
-        const parts = await measureOne(contender, processes, count);
+        const name = nameOf(contender.name, one);
+        const parts = await measureOne(contender, one, count);
         note(sums, name, parts);
         log(
           `round ${round}, ${name}: ${Object.entries(parts)
@@ -59,29 +69,44 @@ export async function measureFigure({ isQuick, log }) {
     name: 'one-postgres',
     title: `${count.toLocaleString('en')} tasks of 200 bytes that do nothing, ${CONCURRENCY} at a time in each process, on one PostgreSQL`,
     rows: rowsOf(sums),
-    ratios: [...sizes.flatMap(processes => ratiosOf(sums, processes)), ...growthOf(sums)],
+    ratios: [...sizes.flatMap(one => ratiosOf(sums, one)), ...growthOf(sums)],
     notes: [
-      'Outlast keeps a record of every task for a day, and its result unless told not to; Graphile Worker deletes what is done, pg-boss keeps it.',
-      'Costs of the server: all its processes, autovacuum too. From send to waiting: a thousand tasks in one transaction, and the move to the ledger.',
+      'Outlast keeps a record of every task, and its result unless told not to, here for some seconds; Graphile Worker deletes what is done, pg-boss keeps it and is never seen to forget it.',
+      'Costs of the server: all its processes, autovacuum too. From send to waiting: a thousand tasks in one transaction.',
     ],
   };
 }
 
-/** @param {string} name @param {number} processes */
-const nameOf = (name, processes) => `${name}, ${processes} process${processes === 1 ? '' : 'es'}`;
+/** @typedef {{ processes: number, idle: number }} Size worker processes, and connections that do nothing */
+/** @param {number} processes @param {number} [idle] @returns {Size} */
+const sizeOf = (processes, idle = 0) => ({ processes, idle });
 
-/** @param {Contender} contender @param {number} processes @param {number} count */
-async function measureOne({ pool, fill, start }, processes, count) {
+/** @param {string} name @param {Size} size */
+const nameOf = (name, { processes, idle }) =>
+  `${name}, ${processes} process${processes === 1 ? '' : 'es'}${idle > 0 ? `, ${idle} idle connections` : ''}`;
+
+/** @param {Contender} contender @param {Size} size @param {number} count */
+async function measureOne({ pool, fill, start, tidy }, { processes, idle }, count) {
+  const others = await idleConnections(pool, idle);
   const atFirst = await readCost(pool);
   await fill(count);
   const sent = costPerTask(atFirst, await readCost(pool), count);
   await pool.query('checkpoint');
   await delay(REST_MS);
   const [before, tripsBefore] = [await readCost(pool), await tripsOf(pool)];
-  const running = start(processes);
+  const running = start(processes, tidy === undefined ? {} : { flags: SHORT });
   const { perSecond, cpuMicrosPerTask } = await untilRan(running.folder, count);
   await running.stop();
-  const ran = costPerTask(before, await readCost(pool), count);
+  const after = await readCost(pool);
+  const ran = costPerTask(before, after, count);
+  const trips = ((await tripsOf(pool)) - tripsBefore) / count;
+  await others.end();
+  if (tidy !== undefined) {
+    const tidying = tidy();
+    while (await isAnythingLeft(pool)) await delay(LOOK_EVERY_MS);
+    await tidying.stop();
+  }
+  const gone = costPerTask(after, await readCost(pool), count);
   return {
     rate: perSecond,
     cpu: cpuMicrosPerTask,
@@ -89,8 +114,27 @@ async function measureOne({ pool, fill, start }, processes, count) {
     log: ran.logBytes,
     sendServer: sent.cpuMicros,
     sendLog: sent.logBytes,
-    trips: ((await tripsOf(pool)) - tripsBefore) / count,
+    wholeServer: (sent.cpuMicros ?? Number.NaN) + ran.cpuMicros + gone.cpuMicros,
+    wholeLog: sent.logBytes + ran.logBytes + gone.logBytes,
+    trips,
   };
+}
+
+/** Sessions that have asked once, and are asked nothing more. @param {Pool} pool @param {number} count */
+async function idleConnections(pool, count) {
+  const others = new Pool({ ...pool.options, max: Math.max(1, count), idleTimeoutMillis: 0 });
+  const clients = await Promise.all(Array.from({ length: count }, () => others.connect()));
+  for (const client of clients) {
+    await client.query('select 1');
+    client.release();
+  }
+  return others;
+}
+
+/** @param {Pool} pool */
+async function isAnythingLeft(pool) {
+  const { rows } = await pool.query('select exists (select 1 from outlast_task) as is_left');
+  return rows[0].is_left === true;
 }
 
 /** @param {import('pg').Pool} pool */
@@ -128,11 +172,11 @@ function rowsOf(sums) {
   ]);
 }
 
-/** Against the better of the two. @param {ReadonlyMap<string, Sums>} sums @param {number} processes */
-function ratiosOf(sums, processes) {
-  const others = OTHERS.map(other => sums.get(nameOf(other, processes)));
+/** Against the better of the two. @param {ReadonlyMap<string, Sums>} sums @param {Size} size */
+function ratiosOf(sums, size) {
+  const others = OTHERS.map(other => sums.get(nameOf(other, size)));
   return [OURS, UNTOLD].flatMap(name => {
-    const ours = sums.get(nameOf(name, processes));
+    const ours = sums.get(nameOf(name, size));
     const against = (/** @type {Part} */ part, /** @type {(...all: number[]) => number} */ best) =>
       median(
         (ours?.[part] ?? []).map(
@@ -140,8 +184,8 @@ function ratiosOf(sums, processes) {
             value / best(...others.map(other => other?.[part][round] ?? Number.NaN)),
         ),
       );
-    const bar = processes === 1 || name === UNTOLD ? 'at least 1.2' : 'at least 1';
-    const label = `${nameOf(name, processes)} / the better of ${OTHERS.join(' and ')}`;
+    const bar = size.processes === 1 || name === UNTOLD ? 'at least 1.2' : 'at least 1';
+    const label = `${nameOf(name, size)} / the better of ${OTHERS.join(' and ')}`;
     return [
       { name: label, value: against('rate', Math.max), bar },
       {
@@ -151,6 +195,11 @@ function ratiosOf(sums, processes) {
       },
       { name: `  CPU of its processes`, value: against('cpu', Math.min), bar: '' },
       { name: `  log, from begin to end`, value: against('log', Math.min), bar: '' },
+      {
+        name: `  CPU of the server, from send to forgotten`,
+        value: against('wholeServer', Math.min),
+        bar: '',
+      },
     ];
   });
 }
@@ -158,9 +207,11 @@ function ratiosOf(sums, processes) {
 /** Two processes against one. @param {ReadonlyMap<string, Sums>} sums */
 function growthOf(sums) {
   return [OURS, UNTOLD, ...OTHERS].map(name => {
-    const [one, two] = [1, 2].map(processes => sums.get(nameOf(name, processes))?.rate ?? []);
+    const [one, two] = [1, 2].map(
+      processes => sums.get(nameOf(name, sizeOf(processes)))?.rate ?? [],
+    );
     return {
-      name: `${nameOf(name, 2)} / ${nameOf(name, 1)}`,
+      name: `${nameOf(name, sizeOf(2))} / ${nameOf(name, sizeOf(1))}`,
       value: median((two ?? []).map((rate, round) => rate / (one?.[round] ?? Number.NaN))),
       bar: name === OURS ? 'at least 1.5 where cores are free' : '',
     };

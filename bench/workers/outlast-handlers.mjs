@@ -15,6 +15,11 @@ note('loaded');
 
 export const noop = outlast.handler(task('bench.noop', { input: unchecked() }), async () => ran());
 
+/** Tells of each run. */
+export const seen = outlast.handler(task('bench.seen', { input: unchecked() }), (_input, ctx) =>
+  note('seen', ctx.id),
+);
+
 /** Holds its first run until that is over; the second is the one that was waited for. */
 export const hold = outlast.handler(
   task('bench.hold', { input: unchecked() }),
