@@ -6,6 +6,12 @@ export {
   type TestKit,
   type TestKitOptions,
 } from './create-test-kit.ts';
+export {
+  fakeContext,
+  type FakeContext,
+  type FakeContextOptions,
+  type FakeSent,
+} from './fake-context.ts';
 export { assertSent, type PartOf, type SentExpectation } from './match-sent.ts';
 export type { PerformOptions, PerformOutcome } from './perform.ts';
 export type { KitClock } from './kit-time.ts';

@@ -61,7 +61,7 @@ export function kitPorts<Tx>(stores: KitStores, makeTx: (() => Tx) | undefined):
 }
 
 /** Says at once what a test has forgotten, instead of `tx.query is not a function`. */
-function refusingTx(): object {
+export function refusingTx(): object {
   return new Proxy(
     {},
     {

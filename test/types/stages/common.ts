@@ -52,6 +52,10 @@ export declare const pool: Pool;
 export declare const config: OutlastConfig;
 export declare const outlast: Outlast<PoolClient>;
 export declare const chargeHandler: Handler;
+export declare const charging: (
+  input: { orderId: string; cents: number },
+  ctx: object,
+) => Promise<void>;
 export declare const kit: TestKit;
 export declare const logger: { info(fields: object, text: string): void };
 export declare const app: {
