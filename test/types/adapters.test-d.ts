@@ -1,8 +1,12 @@
 /** Which handles each adapter takes, by type, with the real types of its library. Checked by the compiler alone. */
+import type { PGlite } from '@electric-sql/pglite';
 import { sql } from 'drizzle-orm';
 import { drizzle } from 'drizzle-orm/node-postgres';
 import type { Knex } from 'knex';
 import type { Kysely } from 'kysely';
+import type { Pool as MariadbPool } from 'mariadb';
+import type { Pool as MysqlPool } from 'mysql2/promise';
+import type { Pool } from 'pg';
 import type { Sql } from 'postgres';
 import type { Sequelize } from 'sequelize';
 import type { DataSource } from 'typeorm';
@@ -11,7 +15,11 @@ import { createOutlast, task } from '../../src/index.ts';
 import { fromDrizzle } from '../../src/adapters/transactions/drizzle.ts';
 import { fromKnex } from '../../src/adapters/transactions/knex.ts';
 import { fromKysely } from '../../src/adapters/transactions/kysely.ts';
+import { fromMariadb } from '../../src/adapters/transactions/mariadb.ts';
 import { fromMikroOrm } from '../../src/adapters/transactions/mikro-orm.ts';
+import { fromMysql2 } from '../../src/adapters/transactions/mysql2.ts';
+import { fromPg } from '../../src/adapters/transactions/pg.ts';
+import { fromPGlite } from '../../src/adapters/transactions/pglite.ts';
 import { fromPostgresJs } from '../../src/adapters/transactions/postgres-js.ts';
 import { fromPrisma } from '../../src/adapters/transactions/prisma.ts';
 import { fromSequelize } from '../../src/adapters/transactions/sequelize.ts';
@@ -47,6 +55,8 @@ export async function handles(given: {
 
   const viaPrisma = createOutlast({ adapter: fromPrisma(given.prisma, { dialect: 'postgres' }) });
   await given.prisma.$transaction(tx => viaPrisma.send(tx, nightly));
+  // @ts-expect-error -- the client is no transaction
+  await viaPrisma.send(given.prisma, nightly);
 
   const viaTypeOrm = createOutlast({ adapter: fromTypeOrm(given.source) });
   await given.source.transaction(tx => viaTypeOrm.send(tx, nightly));
@@ -67,4 +77,31 @@ export async function handles(given: {
   await given.sequelize.transaction(tx => viaSequelize.send(tx, nightly));
   // @ts-expect-error -- the pool is no transaction
   await viaSequelize.send(given.sequelize, nightly);
+}
+
+export async function drivers(given: {
+  readonly pool: Pool;
+  readonly lite: PGlite;
+  readonly mysql: MysqlPool;
+  readonly mariadb: MariadbPool;
+}): Promise<void> {
+  const viaPg = createOutlast({ adapter: fromPg(given.pool) });
+  await viaPg.send(await given.pool.connect(), nightly);
+  // @ts-expect-error -- the pool is no transaction
+  await viaPg.send(given.pool, nightly);
+
+  const viaPGlite = createOutlast({ adapter: fromPGlite(given.lite) });
+  await given.lite.transaction(tx => viaPGlite.send(tx, nightly));
+  // @ts-expect-error -- the database is no transaction
+  await viaPGlite.send(given.lite, nightly);
+
+  const viaMysql2 = createOutlast({ adapter: fromMysql2(given.mysql) });
+  await viaMysql2.send(await given.mysql.getConnection(), nightly);
+  // @ts-expect-error -- the pool is no connection
+  await viaMysql2.send(given.mysql, nightly);
+
+  const viaMariadb = createOutlast({ adapter: fromMariadb(given.mariadb) });
+  await viaMariadb.send(await given.mariadb.getConnection(), nightly);
+  // @ts-expect-error -- the pool is no connection
+  await viaMariadb.send(given.mariadb, nightly);
 }

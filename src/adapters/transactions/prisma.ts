@@ -9,6 +9,11 @@ export interface PrismaTransactionLike {
   readonly $connect?: never;
 }
 
+/** A client has all members of its own transactions, so that only this tells them apart. */
+export interface NoClient {
+  readonly $connect?: never;
+}
+
 /** The part of a Prisma client that is used; `Tx` is inferred from what `$transaction` hands out. */
 export interface PrismaLike<Tx> {
   $transaction<T>(fn: (tx: Tx) => Promise<T>): Promise<T>;
@@ -31,12 +36,12 @@ export interface FromPrismaOptions extends AnswerOptions {
 export function fromPrisma<Tx extends PrismaTransactionLike>(
   prisma: PrismaLike<Tx>,
   { dialect, ...options }: FromPrismaOptions,
-): TransactionAdapter<Tx> {
-  return createLibraryAdapter<Tx>(
+): TransactionAdapter<Tx & NoClient> {
+  return createLibraryAdapter<Tx & NoClient>(
     {
       dialect,
       run: async (tx, text, values) => await tx.$queryRawUnsafe(text, ...values),
-      begin: fn => prisma.$transaction(fn),
+      begin: fn => prisma.$transaction(tx => fn(tx)),
       status: tx => {
         if (has(tx, '$connect')) return 'pool';
         return has(tx, '$queryRawUnsafe') ? 'unknown' : 'none';
