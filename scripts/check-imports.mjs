@@ -53,6 +53,7 @@ const PORTS = [
   'ledger/death.ts',
   'ledger/generation-store.ts',
   'ledger/ledger-reads.ts',
+  'ledger/tallies.ts',
   'ledger/task-line.ts',
   'ledger/open-chord.ts',
   'ledger/chord-check.ts',

@@ -42,16 +42,22 @@ export function luaModule(adapter, shared, refusals) {
 }
 
 /**
- * A file that is taken in may itself take in what is made of the shared definitions.
+ * A file that is taken in may itself take in another, and what is made of the shared definitions.
  * @param {string} source
  * @param {string} folder
  * @param {Shared} shared
+ * @returns {string}
  */
 function withIncludes(source, folder, shared) {
-  const text = source.replace(INCLUDE, (line, name) =>
-    name in shared.includes ? line : readFileSync(join(folder, 'includes', `${name}.lua`), 'utf8'),
-  );
-  return text.replace(INCLUDE, (line, name) => shared.includes[name] ?? line);
+  return source.replace(INCLUDE, (_line, name) => {
+    const shown = shared.includes[name];
+    if (shown !== undefined) return shown;
+    return withIncludes(
+      readFileSync(join(folder, 'includes', `${name}.lua`), 'utf8'),
+      folder,
+      shared,
+    );
+  });
 }
 
 /**

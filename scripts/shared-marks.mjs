@@ -53,6 +53,8 @@ export async function loadShared(root) {
   const layout = await jiti.import(join(root, 'src/adapters/redis/record-layout.ts'));
   /** @type {typeof import('../src/wire/python-exceptions.ts')} */
   const exceptions = await jiti.import(join(root, 'src/wire/python-exceptions.ts'));
+  /** @type {typeof import('../src/ledger/tallies.ts')} */
+  const tallies = await jiti.import(join(root, 'src/ledger/tallies.ts'));
   const count = Object.keys(layout.POSITIONS).length;
   return {
     constants: {
@@ -64,6 +66,11 @@ export async function loadShared(root) {
       ...named('STATE', layout.RECORD_STATES),
       ...named('STEP', layout.HISTORY_STEPS),
       LAYOUT_INLINE_BYTES: layout.INLINE_BYTES,
+      LAYOUT_MOST_SERIES: tallies.MOST_SERIES,
+      LAYOUT_OTHER_NAME: tallies.OTHER_NAME,
+      LAYOUT_MINUTES_KEPT_MS: tallies.MINUTES_KEPT_MS,
+      LAYOUT_BUCKETS_KEPT_MS: tallies.BUCKETS_KEPT_MS,
+      LAYOUT_MOST_AHEAD_MS: tallies.MOST_AHEAD_MS,
       LAYOUT_RECORD_SHAPE: layout.RECORD_SHAPE,
       // How MessagePack begins an array of so many.
       LAYOUT_RECORD_HEAD: String.fromCharCode(0xdc, count >> 8, count & 0xff),

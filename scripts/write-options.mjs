@@ -151,6 +151,7 @@ const contractModule = ({ option, task }) =>
       "{ ContractAdmission } from './contract-admission.ts'",
       "{ Idempotency } from './idempotency.ts'",
       "{ Ordering } from './ordering.ts'",
+      "{ Slo } from './slo.ts'",
       "{ StandardSchema } from './standard-schema.ts'",
     ],
     [

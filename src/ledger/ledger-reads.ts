@@ -7,6 +7,7 @@ import type {
 } from './dead-letter.ts';
 import type { TaskState } from './ledger.ts';
 import type { OpenChords } from './open-chord.ts';
+import type { ObjectiveCounts, TaskTotals } from './tallies.ts';
 import type { Slice, TaskRecordView, WalkRequest } from './task-line.ts';
 
 /** The read-only view of a ledger for people. If a task has redacted copies, they are shown instead of its arguments. */
@@ -34,6 +35,10 @@ export interface LedgerReads {
   moments(ids: readonly string[]): Promise<readonly TaskMoment[]>;
   /** Chords that wait for parts; up to `limit` of them, oldest first. */
   openChords(limit: number): Promise<OpenChords>;
+  /** What happened to tasks since the beginning, by name and queue; pruning takes nothing from it. */
+  totals(): Promise<readonly TaskTotals[]>;
+  /** What the objectives of tasks are, and what was counted for them in the last three days; one round trip. */
+  objectives(): Promise<ObjectiveCounts>;
 }
 
 /** What changes while a task waits and runs. */

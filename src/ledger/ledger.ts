@@ -1,5 +1,6 @@
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../outbox/outbox-store.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Slo } from '../task/slo.ts';
 import type { ReportedEnd } from '../wire/reply.ts';
 import type { ChordAnswer, ChordPart } from './chord-part.ts';
 import type { Death } from './death.ts';
@@ -152,6 +153,11 @@ export interface WorkerOpening {
   readonly host: string;
   readonly pid: number;
   readonly leaseMs: number;
+  /**
+   * What the tasks of its handlers promise, by name; null: nothing. The last worker to open decides. The ledger counts by
+   * it, also for ends that no worker sees. Left out: nothing changes.
+   */
+  readonly objectives?: Readonly<Record<string, Slo | null>>;
 }
 
 /** One run of one task. Every later step compares all three. */

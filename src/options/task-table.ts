@@ -155,6 +155,38 @@ export const TASK_TABLE: OptionTable = Object.freeze({
     sentence:
       "How much of this task may come in, and how many may run at once: for each `key` of the input, or for all together without one. Over the rate `push` and `admit` throw `ERR_ADMISSION_REJECTED`; with `onReject: 'defer'` a push is written to the outbox instead, and is published when the rate allows it. Sent tasks always wait for that.",
   },
+  slo: {
+    kind: 'group',
+    members: {
+      success: {
+        kind: 'value',
+        type: 'number',
+        sentence:
+          'The share of tasks that end done and not dead or expired: more than 0, less than 1.',
+      },
+      latency: {
+        kind: 'group',
+        members: {
+          within: {
+            kind: 'duration',
+            min: '1ms',
+            isRequired: true,
+            sentence: 'From its creation, or its `eta`, to its end, by the clock of the ledger.',
+          },
+          target: {
+            kind: 'value',
+            type: 'number',
+            isRequired: true,
+            sentence: 'The share of done tasks that take no longer: more than 0, less than 1.',
+          },
+        },
+        sentence: 'How fast it is to be done.',
+      },
+    },
+    resolved: 'Slo | null',
+    sentence:
+      'What the task promises: `success`, `latency`, or both. The ledger counts what keeps it and what does not, and `outlast slo` tells how fast the rest of the budget is used up.',
+  },
   durability: {
     kind: 'choice',
     choices: ['broker', 'end-to-end'],

@@ -2,6 +2,7 @@
 import type { ContractAdmission } from './contract-admission.ts';
 import type { Idempotency } from './idempotency.ts';
 import type { Ordering } from './ordering.ts';
+import type { Slo } from './slo.ts';
 import type { StandardSchema } from './standard-schema.ts';
 
 /** What a contract says, checked and with defaults. */
@@ -20,5 +21,6 @@ export interface Contract {
   readonly ordering: Ordering | null;
   readonly idempotent: Idempotency | null;
   readonly admission: ContractAdmission | null;
+  readonly slo: Slo | null;
   readonly durability: 'broker' | 'end-to-end';
 }

@@ -8,6 +8,7 @@ import { type Duration, durationMs } from './duration.ts';
 import { idempotencyOf } from './idempotency.ts';
 import { safeName } from './names.ts';
 import { orderingOf } from './ordering.ts';
+import { sloOf } from './slo.ts';
 
 export type { Contract };
 
@@ -18,6 +19,7 @@ const GROUPS: Readonly<Record<string, (name: string, given: unknown) => unknown>
   ordering: orderingOf,
   idempotent: idempotencyOf,
   admission: admissionOf,
+  slo: sloOf,
 };
 
 /** Checks what was given to `task()` and fills in the defaults. */

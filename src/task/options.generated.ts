@@ -86,6 +86,21 @@ export interface TaskOptions<I, R, A, K, P = readonly string[]> {
     readonly onOutage?: 'throw' | 'admit';
   };
   /**
+   * What the task promises: `success`, `latency`, or both. The ledger counts what keeps it and what does not, and
+   * `outlast slo` tells how fast the rest of the budget is used up.
+   */
+  readonly slo?: {
+    /** The share of tasks that end done and not dead or expired: more than 0, less than 1. */
+    readonly success?: number;
+    /** How fast it is to be done. */
+    readonly latency?: {
+      /** From its creation, or its `eta`, to its end, by the clock of the ledger. */
+      readonly within: Duration;
+      /** The share of done tasks that take no longer: more than 0, less than 1. */
+      readonly target: number;
+    };
+  };
+  /**
    * Until when the outbox keeps the task: until the broker has confirmed it, or with `'end-to-end'` until it is over. A
    * broker or ledger that loses all it has then loses no task: it is published again after `relay.receiptTimeout`. With
    * `ordering` the next of a key waits until the one before is over; a dead one parks its key unless `whenDead` says

@@ -11,6 +11,7 @@ import { inRange, refuseUnknown, schemaOf } from '../task/check-option.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
 import { durationMs } from '../task/duration.ts';
 import type { Envelope } from '../task/envelope.ts';
+import type { Slo } from '../task/slo.ts';
 import type { BackoffPolicy, Jitter } from '../runtime/backoff.ts';
 import type { HandlerOrigin } from './effects/door.ts';
 import type { HandlerFunction } from './handler-function.ts';
@@ -210,6 +211,13 @@ export const canRun = (
   { name, version }: Pick<Envelope, 'name' | 'version'>,
   runnable: Abilities['runnable'],
 ): boolean => Object.hasOwn(runnable, name) && version <= (runnable[name] ?? -1);
+
+/** What the tasks of these handlers promise. */
+export function objectivesOf(
+  handlers: ReadonlyMap<string, Pick<Handler, 'task'>>,
+): Readonly<Record<string, Slo | null>> {
+  return Object.fromEntries([...handlers].map(([name, { task }]) => [name, task.contract.slo]));
+}
 
 export function abilitiesOf(
   handlers: ReadonlyMap<string, Pick<Handler, 'task' | 'maxResurrections'>>,

@@ -10,7 +10,7 @@ import { type OpenReply, beginOneByOne, makeStorePace } from './intake/begin-mes
 import { failRun } from './run/run-failure.ts';
 import { ControlWatch } from './control-watch.ts';
 import { type Beginnable, MessageCustody, reportUnbegun } from './intake/deliveries.ts';
-import { type Abilities, abilitiesOf } from './handler.ts';
+import { type Abilities, abilitiesOf, objectivesOf } from './handler.ts';
 import { type Beat, LeaseWatch, untilReady } from './lease/heartbeat.ts';
 import { Intake } from './intake/intake.ts';
 import { Outages } from './run/outages.ts';
@@ -211,11 +211,12 @@ export class Worker {
   async #open(signal: AbortSignal): Promise<void> {
     const { ledger, heartbeat, runtime, settings } = this.#deps;
     const { process, host, pid, leaseMs } = settings;
+    const objectives = objectivesOf(this.#deps.handlers);
     const id = `${host}:${pid}:${runtime.random.token()}`;
     await untilReady(heartbeat, signal);
     if (signal.aborted) return;
     const sentAt = runtime.clock.monotonic();
-    await ledger.open({ worker: id, process, host, pid, leaseMs });
+    await ledger.open({ worker: id, process, host, pid, leaseMs, objectives });
     const runDeps = this.#createRunDeps(() => opened.state === 'closed');
     const opened: Incarnation = { id, state: 'closed', runDeps };
     this.#incarnation = opened;

@@ -10,6 +10,7 @@ import { describeIdempotencyProperty } from '../property/idempotency-property.ts
 import { describeIdempotency } from './idempotency.ts';
 import { describeLedger } from './ledger.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
+import { describeTallies } from './ledger-tallies.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
@@ -44,6 +45,7 @@ describeOutboxOrdering('PGlite, single database', () => fixtures.outbox(true));
 describeStraightSend('PGlite', () => fixtures.straight());
 describeOutboxReads('PGlite', () => fixtures.outboxReads());
 describeLedgerReads('PGlite', () => fixtures.ledger());
+describeTallies('PGlite', () => fixtures.ledger());
 describeAdmission('PGlite', () => fixtures.admission());
 describeResultStore('PGlite', () => fixtures.outbox(true));
 describeLedgerBroker('PGlite', () => fixtures.ledgerBroker());

@@ -18,6 +18,7 @@ import { describeIdempotency } from './idempotency.ts';
 import { describeLedger } from './ledger.ts';
 import { ledgerAsBroker } from './ledger-as-broker.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
+import { describeTallies } from './ledger-tallies.ts';
 import { describeOutboxOrdering } from './outbox-ordering.ts';
 import { describeOutboxReads } from './outbox-reads.ts';
 import { describeOutboxReceipts } from './outbox-receipts.ts';
@@ -53,6 +54,7 @@ describeOutboxOrdering('PostgreSQL, single database', () => fixtures.outbox(true
 describeStraightSend('PostgreSQL', () => fixtures.straight());
 describeOutboxReads('PostgreSQL', () => fixtures.outboxReads());
 describeLedgerReads('PostgreSQL', () => fixtures.ledger());
+describeTallies('PostgreSQL', () => fixtures.ledger());
 describeAdmission('PostgreSQL', () => fixtures.admission());
 describeResultStore('PostgreSQL', () => fixtures.outbox(true));
 describeLedgerBroker('PostgreSQL', () => fixtures.ledgerBroker());

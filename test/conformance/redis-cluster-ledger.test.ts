@@ -13,6 +13,7 @@ import { describeIdempotencyProperty } from '../property/idempotency-property.ts
 import { describeIdempotency } from './idempotency.ts';
 import { describeAdmission } from './admission.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
+import { describeTallies } from './ledger-tallies.ts';
 import { describeLedger } from './ledger.ts';
 import { makeEnvelope, unique } from './envelopes.ts';
 import { LedgerDriver } from './ledger-driver.ts';
@@ -102,6 +103,7 @@ describeAdmission('Redis Cluster', async () =>
 );
 describeResultStore('Redis Cluster', fixture);
 describeLedgerReads('Redis Cluster', fixture);
+describeTallies('Redis Cluster', fixture);
 describeLedgerProperty('Redis Cluster', fixture, { numRuns: 15, maxCommands: 25 });
 
 const keys = () =>

@@ -7,6 +7,7 @@ import { HOUR } from './envelopes.ts';
 import { openTestAdmission } from '../support/redis-admission.ts';
 import { describeAdmission } from './admission.ts';
 import { describeLedgerReads } from './ledger-reads.ts';
+import { describeTallies } from './ledger-tallies.ts';
 import { describeFollowing, describeLedger } from './ledger.ts';
 import { describeResultStore } from './result-store.ts';
 
@@ -19,6 +20,7 @@ describeFollowing('Redis that Celery uses too', () =>
 describeAdmission('Redis', async () => openTestAdmission(await fixture(), [redisUrl()]));
 describeResultStore('Redis', fixture);
 describeLedgerReads('Redis', fixture);
+describeTallies('Redis', fixture);
 describeLedgerProperty('Redis', fixture, { numRuns: 100, maxCommands: 40 });
 
 const keys = () => openTestKeys(redisUrl());

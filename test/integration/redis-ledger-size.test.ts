@@ -101,7 +101,7 @@ describe('an ended task', () => {
     await driver.reapAll();
     const left = (await fixture.connection.command('keys', `${fixture.root}*`)) as Buffer[];
     const names = left.map(key => String(key).slice(fixture.root.length)).toSorted();
-    expect(names).toEqual(['ended', 'meta', 'newest', 'running', 'seq']);
+    expect(names).toEqual(['ended', 'meta', 'newest', 'running', 'seq', 'tally']);
     const sums = (await fixture.connection.command('hvals', `${fixture.root}running`)) as Buffer[];
     expect(new Set(sums.map(String))).toEqual(new Set(['0']));
     await fixture.dispose();

@@ -160,6 +160,7 @@ function forgetsHalfABatch(ledger: Ledger): Ledger {
 export const MUTANTS: readonly Mutant[] = [
   { name: 'commit without epoch check', ledger: { mayCommit: () => true } },
   { name: 'commit checks state only', ledger: { mayCommit: record => record.state === 'running' } },
+  { name: 'repeated commit counted again', ledger: { countsRepeats: () => true } },
   { name: 'check and effect in two steps', effects: { mayApply: () => true } },
   {
     name: 'fence absent means go ahead',

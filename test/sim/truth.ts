@@ -92,6 +92,7 @@ export class Truth {
     }
     this.#judgeDigestConflicts();
     this.#judgeKeys();
+    this.#judgeTotals();
     const { queued, held } = this.#stores.server.count();
     if (queued + held > 0)
       this.#checker.report(
@@ -113,6 +114,16 @@ export class Truth {
         this.#checker.report('double-run', `${id} ran, and ${other} too: both have the key ${key}`);
       doers.set(key, id);
     }
+  }
+
+  /** Each commit is counted in its own step: once, however often it was repeated. */
+  #judgeTotals(): void {
+    const counted = this.#stores.ledger.state.tallies
+      .totals()
+      .reduce((sum, { counts }) => sum + (counts.done ?? 0) + (counts.discarded ?? 0), 0);
+    const { commits } = this.#checker;
+    if (counted !== commits)
+      this.#checker.report('unbalanced', `${commits} commits are counted as ${counted}`);
   }
 
   #judgeDigestConflicts(): void {

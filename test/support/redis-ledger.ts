@@ -123,6 +123,15 @@ if redis.call('TYPE', key).ok == 'zset' then
   return
 end
 local left = redis.call('PTTL', key)
+if string.find(key, ':slo:', 1, true) then
+  local all = redis.call('HGETALL', key)
+  redis.call('DEL', key)
+  for place = 1, #all, 2 do
+    local figure, start = string.match(all[place], '^(%l+):(%d+)$')
+    redis.call('HSET', key, figure .. ':' .. string.format('%.0f', start - ms), all[place + 1])
+  end
+  return
+end
 if redis.call('TYPE', key).ok == 'hash' then
   if left > 0 then redis.call('PEXPIRE', key, left - ms) end
   return
@@ -140,7 +149,7 @@ else
 end`;
 const SHIFT_SCRIPT = { text: SHIFT, sha: createHash('sha1').update(SHIFT).digest('hex') };
 const TIMED =
-  /:(chord:.*|t:.*|(ready|later)(-suspects)?:.*|aside|aside(-queue)?:[^]*|dead|chords|leases|closed|after)$/;
+  /:(chord:.*|t:.*|slo:.*|(ready|later)(-suspects)?:.*|aside|aside(-queue)?:[^]*|dead|chords|leases|closed|after)$/;
 
 async function advance(
   connection: RedisConnection,

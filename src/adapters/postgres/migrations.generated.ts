@@ -502,4 +502,31 @@ $$`,
       `alter table outlast_worker add column death text`,
     ],
   },
+  {
+    version: 9, name: '0009-tallies', breaking: false, inTransaction: true,
+    statements: [
+      `create table outlast_objective (
+  name text primary key,
+  success numeric,
+  within_ms bigint,
+  latency numeric
+)`,
+      `create table outlast_tally (
+  name text not null,
+  queue text not null,
+  figure text not null,
+  at timestamptz not null,
+  count bigint not null
+)`,
+      `alter table outlast_tally set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000)`,
+      `create table outlast_tally_sum (
+  name text not null,
+  queue text not null,
+  figure text not null,
+  at timestamptz not null,
+  count bigint not null,
+  primary key (name, queue, figure, at)
+)`,
+    ],
+  },
 ];

@@ -7,6 +7,7 @@ import type {
 } from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { ObjectiveCounts, TaskTotals } from '../../ledger/tallies.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
 import {
   tenantIn,
@@ -19,6 +20,7 @@ import { openChords } from './postgres-chord.ts';
 import { letterPage, letterParams, readHistory } from './postgres-letters.ts';
 import { readFailing } from './postgres-outbox-reads.ts';
 import { decodeError } from './postgres-rows.ts';
+import { objectives, totals } from './postgres-tallies.ts';
 import { view, walk } from './postgres-walk.ts';
 import type { SqlDatabase, SqlRow } from '../sql/sql-database.ts';
 import { SQL } from './sql.generated.ts';
@@ -115,6 +117,14 @@ export class PostgresLedgerReads implements LedgerReads {
       checkpoint: row['checkpoint'] as Uint8Array | null,
       dueMs: Number(row['due_ms']),
     }));
+  }
+
+  async totals(): Promise<readonly TaskTotals[]> {
+    return await totals(this.#db);
+  }
+
+  async objectives(): Promise<ObjectiveCounts> {
+    return await objectives(this.#db);
   }
 
   async openChords(limit: number): Promise<OpenChords> {

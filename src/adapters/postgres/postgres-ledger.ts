@@ -37,6 +37,7 @@ import { PostgresBegin, readRef, readRun } from './postgres-begin.ts';
 import { encodeAfter, postgresAfterLog } from './postgres-after.ts';
 import { PostgresChordCount, abandonChords, closeChord, pruneChords } from './postgres-chord.ts';
 import { park, purgeParams, purgeReply, WITHDRAWN_KEEP_MS } from './postgres-letters.ts';
+import { foldTallies, objectiveColumns } from './postgres-tallies.ts';
 import { postgresRefusals } from './postgres-refusals.ts';
 import type { PostgresDatabase } from './postgres-database.ts';
 import type { LedgerInDatabaseOptions } from '../sql/dialect.ts';
@@ -81,8 +82,9 @@ export class PostgresLedger implements Ledger {
   }
 
   async open(opening: WorkerOpening): Promise<void> {
-    const { worker, process, host, pid, leaseMs } = opening;
-    await this.#db.query(SQL.openWorker, [worker, process, host, pid, leaseMs]);
+    const { worker, process, host, pid, leaseMs, objectives } = opening;
+    const said = objectiveColumns(objectives ?? {});
+    await this.#db.query(SQL.openWorker, [worker, process, host, pid, leaseMs, ...said]);
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
@@ -279,6 +281,7 @@ export class PostgresLedger implements Ledger {
     await pruneChords(this.#db, limit);
     await this.#db.query(SQL.pruneEffects, [limit]);
     await this.#db.query(SQL.pruneNeverSent, [limit]);
+    await foldTallies(this.#db);
     const rows = await this.#db.query(SQL.prune, [limit]);
     return Number(rows[0]?.['pruned']);
   }

@@ -190,6 +190,10 @@ export const SQL: {
   readonly stepFind: Entry;
   readonly stepKeep: Entry;
   readonly stepMark: Entry;
+  readonly tallyAge: Entry;
+  readonly tallyFold: Entry;
+  readonly tallyObjectives: Entry;
+  readonly tallyTotals: Entry;
   readonly tierForget: Entry;
   readonly tierLeft: Entry;
   readonly tierList: Entry;
@@ -397,24 +401,35 @@ order by m.place`,
   limit $4::int - (select count(*) from suspected)
 ), taken as (
   select id, late from suspected union all select id, late from picked where place = 1 or bytes <= $8::float8
+), moved as (
+  update outlast_task t set
+    state = case when p.late then 'cancelled' else 'running' end,
+    epoch = case when p.late then t.epoch else greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) end,
+    run = case when p.late then t.run else $2 end,
+    owner = case when p.late then null else $1 end,
+    crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
+    ending = case when p.late then 'expired' end,
+    ended_at = case when p.late then clock_timestamp() end,
+    keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
+    refused_at = null, refused_by = null,
+    history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
+      else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from taken p, me
+  where t.id = p.id
+  returning t.*
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
-update outlast_task t set
-  state = case when p.late then 'cancelled' else 'running' end,
-  epoch = case when p.late then t.epoch else greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) end,
-  run = case when p.late then t.run else $2 end,
-  owner = case when p.late then null else $1 end,
-  crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
-  ending = case when p.late then 'expired' end,
-  ended_at = case when p.late then clock_timestamp() end,
-  keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
-  refused_at = null, refused_by = null,
-  history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
-    else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-from taken p, me
-where t.id = p.id
-returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
   case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
-  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq`,
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+from moved t`,
   beginDue: `/* kept plan */
 with me as materialized (
   select w.id, (
@@ -476,6 +491,14 @@ with me as materialized (
   select u.* from turned u
   union all
   select a.* from again a
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from turned m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
 select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
   exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,
@@ -533,7 +556,7 @@ union all
       else outlast_line('begun', first_epoch, $1, null) end
   from msg, (select first_epoch from me) me
   on conflict (id) do nothing
-  returning id, digest, state, epoch
+  returning id, name, queue, digest, state, epoch
 ), woken as (
   update outlast_task t set
     state = case when m.late then 'cancelled' else 'running' end,
@@ -555,28 +578,42 @@ union all
     options = m.options, digest = m.digest
   from msg m
   where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from (select id, name, queue, state from put union all select id, name, queue, state from woken) m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
+), answered as materialized (
+  select m.place, t.name, t.queue,
+    case
+      when p.digest <> m.digest then 'conflict'
+      when coalesce(p.state, w.state) = 'running' then 'begun'
+      when coalesce(p.state, w.state) = 'cancelled' then 'expired'
+      when p.state = 'waiting' then 'held'
+      when t.digest is not null and t.digest <> m.digest then 'conflict'
+      when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
+      when t.state = 'done' then 'done'
+      when t.ending = 'expired' then 'expired'
+      when t.id is not null then 'held'
+    end as answer,
+    coalesce(w.epoch, p.epoch, t.epoch, 0)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
+    coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
+    case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
+    coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
+  from given m
+  left join put p on p.id = m.id
+  left join woken w on w.id = m.id and w.digest = m.digest
+  left join outlast_task t on t.id = m.id
+), copies as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select name, queue, 'duplicates', '-infinity', count(*) from answered where answer in ('held', 'done') and name is not null group by name, queue
 )
-select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled, m.place::text as place,
-  case
-    when p.digest <> m.digest then 'conflict'
-    when coalesce(p.state, w.state) = 'running' then 'begun'
-    when coalesce(p.state, w.state) = 'cancelled' then 'expired'
-    when p.state = 'waiting' then 'held'
-    when t.digest is not null and t.digest <> m.digest then 'conflict'
-    when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
-    when t.state = 'done' then 'done'
-    when t.ending = 'expired' then 'expired'
-    when t.id is not null then 'held'
-  end as answer,
-  coalesce(w.epoch, p.epoch, t.epoch, 0)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
-  coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
-  case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
-  coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
-from given m
-left join put p on p.id = m.id
-left join woken w on w.id = m.id and w.digest = m.digest
-left join outlast_task t on t.id = m.id
-order by m.place`,
+select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled, place::text as place, answer,
+  epoch, failures, crashes, suspect, checkpoint, checkpoint_seq
+from answered order by place`,
   beginNew: `with me as materialized (
   select w.id, g.generation * 1048576 + 1 as first_epoch
   from outlast_worker w
@@ -637,31 +674,47 @@ from outlast_task t where t.id = $1`,
   select id, case when late then 'cancelled' else 'running' end as next from ours
   union all
   select id, case when late then 'cancelled' else 'refused' end from others
+), moved as (
+  update outlast_task t set
+    state = p.next,
+    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
+    run = case when p.next = 'running' then $2 else t.run end,
+    owner = case when p.next = 'running' then $1 end,
+    crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
+    ending = case when p.next = 'cancelled' then 'expired' end,
+    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
+    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
+    refused_at = case when p.next = 'refused' then clock_timestamp() end,
+    refused_by = case when p.next = 'refused' then $1 end,
+    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
+      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from picked p, me
+  where t.id = p.id and t.id = any(array(select i.id from picked i))
+  returning t.*
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
-update outlast_task t set
-  state = p.next,
-  epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
-  run = case when p.next = 'running' then $2 else t.run end,
-  owner = case when p.next = 'running' then $1 end,
-  crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
-  ending = case when p.next = 'cancelled' then 'expired' end,
-  ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
-  keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
-  refused_at = case when p.next = 'refused' then clock_timestamp() end,
-  refused_by = case when p.next = 'refused' then $1 end,
-  history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
-    when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-from picked p, me
-where t.id = p.id and t.id = any(array(select i.id from picked i))
-returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, case when t.state = 'running' then t.body end as body, t.options, t.digest,
+select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, case when t.state = 'running' then t.body end as body, t.options, t.digest,
   case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
-  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq`,
-  buryMessages: `insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, ending, ended_at, reason, error, version, history)
-select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0), to_timestamp(m.expires_ms / 1000.0),
-  'dead', 'dead', clock_timestamp(), m.reason, m.error, 1, outlast_line('buried', 0, null, m.error)
-from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::bytea[])
-  as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, reason, error)
-on conflict (id) do nothing`,
+  t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+from moved t`,
+  buryMessages: `with put as (
+  insert into outlast_task (id, name, queue, priority, payload_version, body, options, digest, eta, expires_at, state, ending, ended_at, reason, error, version, history)
+  select m.id, m.name, m.queue, m.priority, m.version, m.body, m.options, m.digest, to_timestamp(m.eta_ms / 1000.0), to_timestamp(m.expires_ms / 1000.0),
+    'dead', 'dead', clock_timestamp(), m.reason, m.error, 1, outlast_line('buried', 0, null, m.error)
+  from unnest($1::text[], $2::text[], $3::text[], $4::int[], $5::int[], $6::bytea[], $7::bytea[], $8::text[], $9::bigint[], $10::bigint[], $11::text[], $12::bytea[])
+    as m(id, name, queue, priority, version, body, options, digest, eta_ms, expires_ms, reason, error)
+  on conflict (id) do nothing
+  returning name, queue
+)
+insert into outlast_tally (name, queue, figure, at, count)
+select name, queue, 'dead', '-infinity', count(*) from put group by name, queue`,
   buryRuns: `with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[])
     with ordinality as i(id, epoch, run, reason, error, place)
@@ -672,7 +725,14 @@ on conflict (id) do nothing`,
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id, t.run
+  returning t.id, t.run, t.name, t.queue
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'dead',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select case
     when m.id is not null then 'ok'
@@ -699,7 +759,14 @@ order by i.place`,
     settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
   where t.state in ('waiting', 'refused', 'running')
-  returning t.id
+  returning t.id, t.name, t.queue
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'cancelled',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from tomb m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select case
     when exists (select 1 from tomb) then 'ok'
@@ -814,15 +881,27 @@ returning o.id::text as row, o.task_id as id, o.task_name as name, o.queue, o.pr
   case when (select count(*) from ready) >= least($3, (select count(*) from keyed) + 1)
     then coalesce((select max(k.ordering_key) from keyed k), $8) end as key_text`,
   commitPlain: `/* kept plan */
-update outlast_task t set
-  state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
-  settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
-  keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
-  history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
-from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
-  as i(id, epoch, run, ending, result, error, keep_ms)
-where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
-returning 'ok' as status`,
+with moved as (
+  update outlast_task t set
+    state = 'done', ending = i.ending, result = i.result, error = i.error, owner = null, body = '', checkpoint = null,
+    settled_run = i.run, settled_as = 'commit', ended_at = clock_timestamp(),
+    keep_until = clock_timestamp() + i.keep_ms * interval '1 millisecond',
+    history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
+  from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
+    as i(id, epoch, run, ending, result, error, keep_ms)
+  where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
+  returning t.name, t.queue, t.ending, t.ended_at, greatest(t.created_at, case when isfinite(t.eta) then t.eta end) as since
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, f.figure,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  cross join lateral (values (m.ending), (case when o.within_ms is not null and m.ending = 'done' and m.ended_at - m.since > o.within_ms * interval '1 millisecond' then 'slow' end)) as f(figure)
+  where f.figure is not null
+  group by 1, 2, 3, 4
+)
+select 'ok' as status from moved`,
   commit: `/* kept plan */
 with item as (
   select * from unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::bigint[])
@@ -835,22 +914,35 @@ with item as (
     history = outlast_history(t.history, outlast_line(i.ending, t.epoch, t.owner, null))
   from item i
   where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
-  returning t.id, t.run
+  returning t.id, t.run, t.name, t.queue, t.ending, t.ended_at, greatest(t.created_at, case when isfinite(t.eta) then t.eta end) as since
 ), followed as (
   insert into outlast_after (key, entry)
   select a.key, a.entry
   from unnest($8::text[], $9::text[], $10::text[], $11::bytea[]) as a(id, run, key, entry)
   join moved m on m.id = a.id and m.run = a.run
   on conflict (key) do nothing
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, f.figure,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  cross join lateral (values (m.ending), (case when o.within_ms is not null and m.ending = 'done' and m.ended_at - m.since > o.within_ms * interval '1 millisecond' then 'slow' end)) as f(figure)
+  where f.figure is not null
+  group by 1, 2, 3, 4
+), answer as materialized (
+  select i.place, t.name, t.queue, case
+      when m.id is not null then 'ok'
+      when t.id is null then 'absent'
+      when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
+      else 'stale'
+    end as status
+  from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
+), refused as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select name, queue, 'stale', '-infinity', count(*) from answer where status = 'stale' group by name, queue
 )
-select case
-    when m.id is not null then 'ok'
-    when t.id is null then 'absent'
-    when t.settled_run = i.run and t.settled_as = 'commit' then 'ok'
-    else 'stale'
-  end as status
-from item i left join moved m on m.id = i.id and m.run = i.run left join outlast_task t on t.id = any($1::text[]) and t.id = i.id
-order by i.place`,
+select status from answer order by place`,
   condemnExpired: `with dead as materialized (
   select id, host from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked
 ), closed as (
@@ -1129,7 +1221,16 @@ with item as (
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
-  returning t.id, t.run
+  returning t.id, t.run, t.name, t.queue, t.state, i.is_crash
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, f.figure,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  cross join lateral (values (case when not m.is_crash then 'failed' end), (case when m.state = 'dead' then 'dead' when m.is_crash then 'resurrected' else 'retried' end)) as f(figure)
+  where f.figure is not null
+  group by 1, 2, 3, 4
 )
 select case
     when m.id is not null then 'ok'
@@ -1261,11 +1362,21 @@ update outlast_idempotency k set reviewed_at = clock_timestamp() from old
 where k.key = old.key
 returning k.key, k.task_id, k.epoch::text as epoch, k.run,
   (extract(epoch from clock_timestamp() - k.held_at) * 1000)::bigint::text as held_ms`,
-  isolateTask: `update outlast_task t set
-  state = 'dead', ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_UNDECODABLE', error = $2, refused_at = null, refused_by = null,
-  version = least(t.version, 2147483646) + 1
-where t.id = $1 and t.state in ('waiting', 'refused')
-returning t.id, t.name, t.queue`,
+  isolateTask: `with moved as (
+  update outlast_task t set
+    state = 'dead', ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_UNDECODABLE', error = $2, refused_at = null, refused_by = null,
+    version = least(t.version, 2147483646) + 1
+  where t.id = $1 and t.state in ('waiting', 'refused')
+  returning t.id, t.name, t.queue, t.epoch
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'dead',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name and m.epoch > 0
+  group by 1, 2, 3, 4
+)
+select id, name, queue from moved`,
   ledgerDead: `select count(*)::text as dead from outlast_task where state = 'dead'`,
   ledgerEnded: `with withdrawn as materialized (
   select count(*) filter (where ending = 'dead') as purged, count(*) filter (where ending = 'expired') as expired,
@@ -1506,7 +1617,15 @@ select d.task_id, d.task_name, d.queue, (date_part('epoch', greatest(d.available
 from due d where d.is_limited and d.task_id not in (select k.task_id from known k)
 order by place`,
   movedForget: `delete from outlast_moved`,
-  openWorker: `insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
+  openWorker: `with gone as (
+  delete from outlast_objective where name = any($6::text[])
+), said as (
+  insert into outlast_objective as o (name, success, within_ms, latency)
+  select * from unnest($7::text[], $8::numeric[], $9::bigint[], $10::numeric[]) as s(name, success, within_ms, latency) order by s.name
+  on conflict (name) do update set success = excluded.success, within_ms = excluded.within_ms, latency = excluded.latency
+    where (o.success, o.within_ms, o.latency) is distinct from (excluded.success, excluded.within_ms, excluded.latency)
+)
+insert into outlast_worker (id, process, host, pid, lease_ms, deadline)
 values ($1, $2, $3, $4, $5::int, clock_timestamp() + $5::int * interval '1 millisecond')
 on conflict (id) do nothing`,
   outboxFailing: `select name, sum(retries)::text as failures from (
@@ -1807,6 +1926,13 @@ limit 1`,
 ), gone as (
   delete from outlast_worker w
   where w.state = 'closed' and not exists (select 1 from outlast_task t where t.owner = w.id and t.state = 'running')
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, case m.state when 'dead' then 'dead' else 'resurrected' end,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
 from (select 1) one left join moved m on true`,
@@ -1853,7 +1979,14 @@ set of_id = excluded.of_id, ending = excluded.ending, error = excluded.error, ke
     state = 'dead', epoch = t.epoch + 1, ending = 'dead', ended_at = clock_timestamp(), reason = 'ERR_TASK_UNKNOWN', error = $2, version = least(t.version, 2147483646) + 1,
     refused_at = null, refused_by = null, history = outlast_history(t.history, outlast_line('buried', t.epoch + 1, t.refused_by, $2))
   where id = $1 and state = 'refused'
-  returning id
+  returning id, name, queue
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'dead',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select case
     when exists (select 1 from moved) then 'ok'
@@ -2197,6 +2330,62 @@ update outlast_step set value = decode($3::text, 'base64') where task_id = $1::t
   on conflict (effect_key, step) do nothing returning step
 )
 select count(*)::text as is_new from also`,
+  tallyAge: `with aged as materialized (
+  select s.name, s.queue, s.figure, s.at,
+    case
+      when o.name is null or s.at > statement_timestamp() + $3::bigint * interval '1 millisecond' then '-infinity'
+      when date_bin('1 hour', s.at, 'epoch') < date_bin('1 hour', statement_timestamp(), 'epoch') - $2::bigint * interval '1 millisecond' then '-infinity'
+      when date_bin('1 hour', s.at, 'epoch') < date_bin('1 hour', statement_timestamp(), 'epoch') - $1::bigint * interval '1 millisecond' then date_bin('1 hour', s.at, 'epoch')
+      else s.at
+    end as belongs
+  from outlast_tally_sum s left join outlast_objective o on o.name = s.name
+  where s.at > '-infinity'
+), gone as (
+  delete from outlast_tally_sum s using aged a
+  where s.name = a.name and s.queue = a.queue and s.figure = a.figure and s.at = a.at and a.belongs <> a.at
+  returning s.name, s.queue, s.figure, a.belongs, s.count
+)
+insert into outlast_tally_sum as s (name, queue, figure, at, count)
+select name, queue, figure, belongs, sum(count) from gone group by 1, 2, 3, 4 order by 1, 2, 3, 4
+on conflict (name, queue, figure, at) do update set count = s.count + excluded.count`,
+  tallyFold: `with over as materialized (
+  select ctid from outlast_tally limit $1 for update skip locked
+), gone as (
+  delete from outlast_tally where ctid = any(array(select ctid from over)) returning name, queue, figure, at, count
+), known as materialized (
+  select count(*) >= $2::int as full from (select 1 from outlast_tally_sum where at = '-infinity' limit $2::int) s
+), named as (
+  select case when fits then name else $3::text end as name, case when fits then queue else $3::text end as queue, figure,
+    case when fits then at else '-infinity' end as at, count
+  from (
+    select g.*, not k.full or exists (
+        select 1 from outlast_tally_sum s where s.name = g.name and s.queue = g.queue and s.figure = g.figure and s.at = '-infinity'
+      ) or g.at > '-infinity' as fits
+    from gone g, known k
+  ) g
+), summed as (
+  insert into outlast_tally_sum as s (name, queue, figure, at, count)
+  select name, queue, figure, at, sum(count) from named group by 1, 2, 3, 4 order by 1, 2, 3, 4
+  on conflict (name, queue, figure, at) do update set count = s.count + excluded.count
+)
+select count(*)::text as folded from gone`,
+  tallyObjectives: `select (extract(epoch from statement_timestamp()) * 1000)::bigint::text as store_ms,
+  o.name, o.success::text as success, o.within_ms::text as within_ms, o.latency::text as latency, c.figure, (extract(epoch from c.at) * 1000)::bigint::text as at_ms, c.count::text as count
+from (select 1) one
+left join outlast_objective o on true
+left join lateral (
+  select figure, at, sum(count) as count
+  from (
+    select figure, at, count from outlast_tally t where t.name = o.name and t.at > '-infinity'
+    union all select figure, at, count from outlast_tally_sum s where s.name = o.name and s.at > '-infinity'
+  ) c
+  where figure = any($1::text[])
+  group by figure, at
+) c on true
+order by o.name`,
+  tallyTotals: `select name, queue, figure, sum(count)::text as count
+from (select name, queue, figure, count from outlast_tally union all select name, queue, figure, count from outlast_tally_sum) c
+group by name, queue, figure`,
   tierForget: `delete from outlast_tier where role = $1 and store = $2`,
   tierLeft: `select (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
   (select count(*) from outlast_task where state = 'dead')::text as dead,

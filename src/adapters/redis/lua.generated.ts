@@ -52,6 +52,7 @@ export const LUA: {
   readonly ledgerLookChord: Entry;
   readonly ledgerNoteChord: Entry;
   readonly ledgerNow: Entry;
+  readonly ledgerObjectives: Entry;
   readonly ledgerOpen: Entry;
   readonly ledgerParkFull: Entry;
   readonly ledgerPark: Entry;
@@ -62,7 +63,9 @@ export const LUA: {
   readonly ledgerRenew: Entry;
   readonly ledgerRevive: Entry;
   readonly ledgerSample: Entry;
+  readonly ledgerTallyAge: Entry;
   readonly ledgerTell: Entry;
+  readonly ledgerTotals: Entry;
   readonly ledgerWake: Entry;
   readonly release: Entry;
   readonly renew: Entry;
@@ -443,7 +446,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: '48d9fe04013c2bc36ed883e53ef09c7fbbf44b60',
+    sha: '0eafcf479c4bc4b258f23e8ff6d15c043d917862',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -454,6 +457,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -583,6 +630,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -591,6 +641,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -633,6 +684,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -758,7 +810,7 @@ flush()
 return 1`,
   },
   ledgerAsideList: {
-    sha: '81e0ba8f19121bd1e444615f61f700bd60ac5542',
+    sha: '3d600fa44dd1a54f15ec7630841e02be85a37868',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes, after_score, after_id = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local time = redis.call('TIME')
@@ -769,6 +821,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -898,6 +994,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -906,6 +1005,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -948,6 +1048,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -973,7 +1074,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: 'f26ab3ab219f1ed11ba702f2bc683e3ba526d59a',
+    sha: 'db9703b6ead0a904f1fa9aa8c5baf5c4326ba49d',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -991,6 +1092,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1120,6 +1265,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1128,6 +1276,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1170,6 +1319,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -1428,7 +1578,12 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record) end
+  if record then
+    local is_copy = record[DIGEST] == read_parts(place)[1]
+    local known = answer_known(place, id, record)
+    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
+    return known
+  end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -1606,7 +1761,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: 'd102e9fcf57c18f5116a0c971af5c1baa88d861a',
+    sha: 'ad605a5b67ba97aa2f431e00e44b6cb83ac4ae52',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1624,6 +1779,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1753,6 +1952,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1761,6 +1963,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1803,6 +2006,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2061,7 +2265,12 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record) end
+  if record then
+    local is_copy = record[DIGEST] == read_parts(place)[1]
+    local known = answer_known(place, id, record)
+    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
+    return known
+  end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -2239,7 +2448,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBuryMessages: {
-    sha: '2f89181cba677fa75656e268fda4f10c30bef868',
+    sha: '753ee247e2fe905e9eebaf3f2c18a90ff15fd5b9',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2250,6 +2459,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2379,6 +2632,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2387,6 +2643,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2429,6 +2686,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2452,7 +2710,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '03ebaf88664168d4abd1c8baf70312ce2425cc11',
+    sha: 'cba3e89300bcc59985f59bb29deb97ae7976e236',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2463,6 +2721,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2592,6 +2894,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2600,6 +2905,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2642,6 +2948,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2713,6 +3020,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -2725,7 +3033,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: 'f3574c2739c2ef83e1f3ca221601844c286101e8',
+    sha: '573c107f368b9e5637061821871869c7004252be',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -2736,6 +3044,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2865,6 +3217,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2873,6 +3228,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2915,6 +3271,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3039,12 +3396,12 @@ tell_celery_revoked(id, record, 'revoked')
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
-if how == 'copy' and #created > 0 then created, counted = {}, {} end
+if how == 'copy' and #created > 0 then created, counted, tallied, kept = {}, {}, {}, {} end
 flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'd463def5c78d792065c9bc6f58b1cce32a21d657',
+    sha: 'a0c29b34d0d2fdd60fc814fd1007a8f54e9f120a',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -3056,6 +3413,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3185,6 +3586,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3193,6 +3597,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3235,6 +3640,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3254,7 +3660,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: '4d206afeb22ee55a855d95b392fb813402597f98',
+    sha: '6bd3e80ede64862d6462d6ec2004748345100188',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3265,6 +3671,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3394,6 +3844,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3402,6 +3855,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3444,6 +3898,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3515,9 +3970,10 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
     end
   end)
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
-  local heads, tails = {}, {}
+  local heads, tails, names, done_of, slow_of = {}, {}, {}, {}, {}
   for number, kind in ipairs(kinds) do
     heads[number], tails[number] = head .. kind[2], kind[3] .. middle
+    names[number] = cmsgpack.unpack('\\148' .. kind[2])[1]
   end
   local done = ended[worker] or {}
   for place, id in ipairs(ids) do
@@ -3529,20 +3985,26 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       local kind, result = kind_of[place], results[place]
       local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
-      local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
+      done_of[kind] = (done_of[kind] or 0) + 1
+      if objective_of(names[kind]) and is_slow(names[kind], id, begun_ms, cmsgpack.unpack('\\147' .. parts_of[place])[2]) then
+        slow_of[kind] = (slow_of[kind] or 0) + 1
+      end
+      local kept_result = cmsgpack.pack(celery_keep_ms == 0 and result)
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept_result .. tail, 'PXAT', keep)
       if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end
+  for kind, by in pairs(done_of) do tally(names[kind], kinds[kind][1], 'done', by) end
+  for kind, by in pairs(slow_of) do tally(names[kind], kinds[kind][1], 'slow', by) end
 end
 for _ in pairs(is_ended) do count('done', 1) end
 flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: 'de27bc460d89258d83a0e2a9097c5f6464e4b543',
+    sha: 'af660583b2e5584d74876a349e2a3fa09518ee95',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3553,6 +4015,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3682,6 +4188,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3690,6 +4199,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3732,6 +4242,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3803,6 +4314,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -3903,7 +4415,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), function() return death end, ARGV[1] == '1')`,
   },
   ledgerEvacuateEnd: {
-    sha: '30f986d89de75c0a2c4ca3e91d82a10c60fdd2c7',
+    sha: 'eb2dd13c1edbcf65041b68871441e7157a899c4a',
     text: `#!lua flags=allow-oom
 local root, id, epoch = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3914,6 +4426,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4043,6 +4599,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4051,6 +4610,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4093,6 +4653,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4160,7 +4721,7 @@ flush()
 return 1`,
   },
   ledgerEvacuateList: {
-    sha: 'ff147917e3dcafa8aba1c4f8e79113423f03455c',
+    sha: 'b84ae26ae098d4b134828c8a83426c3b0a0ac9e8',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4171,6 +4732,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4300,6 +4905,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4308,6 +4916,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4350,6 +4959,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4377,7 +4987,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: 'ef85b0529b2ea7a5886be8645d52fa624cd48a01',
+    sha: 'bbafe4b919d2ad2aa5b78dbf1bd8be92efe146b5',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4388,6 +4998,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4517,6 +5171,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4525,6 +5182,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4567,6 +5225,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4691,6 +5350,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -4701,6 +5361,8 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
   local counter = is_crash and CRASHES or FAILURES
   record[counter] = record[counter] + 1
   blame(record, 1)
+  if not is_crash then tally(record[NAME], record[QUEUE], 'failed', 1) end
+  if delay_ms then tally(record[NAME], record[QUEUE], is_crash and 'resurrected' or 'retried', 1) end
   tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
     note(record, is_crash and 'h' or 'f', err)
@@ -4740,7 +5402,7 @@ local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
   ledgerIsolate: {
-    sha: 'b1cee6a8b68a16adbfe79c25e07e83ff03300335',
+    sha: '433c1c3fd96aaf6900840716993ea142d98cd1b6',
     text: `#!lua flags=allow-oom
 local root, named, queues, most = KEYS[1], cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -4751,6 +5413,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4880,6 +5586,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4888,6 +5597,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4930,6 +5640,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5070,6 +5781,7 @@ local function isolate(id, found, raw, why)
   note(record, 'u')
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
   write(id, record)
   isolated[#isolated + 1] = { id, record[NAME], record[QUEUE] }
 end
@@ -5227,7 +5939,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results, signed }`,
   },
   ledgerLate: {
-    sha: 'eb043c24d0219e3072dfd771fd8478e7990ab015',
+    sha: 'a3da081ae32f100ec944fa297d76b1ce26e5198f',
     text: `#!lua flags=no-writes
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -5238,6 +5950,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5367,6 +6123,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5375,6 +6134,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5417,6 +6177,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5549,8 +6310,20 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 return now_ms`,
   },
+  ledgerObjectives: {
+    sha: '0bc3708a6a642ee4d465604087fce44370a6354e',
+    text: `#!lua flags=no-writes
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local found, all = {}, redis.call('HGETALL', root .. 'objectives')
+for place = 1, #all, 2 do
+  found[#found + 1] = { all[place], all[place + 1], redis.call('HGETALL', root .. 'slo:' .. all[place]) }
+end
+return { now_ms, found }`,
+  },
   ledgerOpen: {
-    sha: 'cf20c34e8ffbe2b055516495991f6d1683ea3289',
+    sha: '47b88fd962f6b7cfd99d7518dd68bc2364cf7d57',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -5558,12 +6331,18 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local leases = root .. 'leases'
 if redis.call('ZSCORE', leases, worker) or redis.call('ZSCORE', root .. 'closed', worker) then return 1 end
+local objectives = cmsgpack.unpack(ARGV[6])
+local without, said = objectives[1], objectives[2]
+for _, name in ipairs(without) do
+  if redis.call('HDEL', root .. 'objectives', name) == 1 then redis.call('UNLINK', root .. 'slo:' .. name) end
+end
+for place = 1, #said, 2 do redis.call('HSET', root .. 'objectives', said[place], said[place + 1]) end
 redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid, lease_ms, now_ms }))
 redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerParkFull: {
-    sha: '4bf18f625e9cf34fcd70794f18a7f375da65c041',
+    sha: 'abb86bf70a77777671e9bf18bace95b23c4611c6',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -5574,6 +6353,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5703,6 +6526,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5711,6 +6537,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5753,6 +6580,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5860,7 +6688,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPark: {
-    sha: '60edb46525ab5a8a28a926bb32f48fbecee20e4b',
+    sha: '8c12b76df9b6f06e2ca66cae4cb6f23d801ab0c3',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -5871,6 +6699,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6000,6 +6872,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6008,6 +6883,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6050,6 +6926,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6157,7 +7034,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPurge: {
-    sha: '433c0e9b29559dee28a7f794193408200c974bd4',
+    sha: 'fdae173fc9b85aafa4df480e5f2582d5acebe64b',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -6168,6 +7045,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6297,6 +7218,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6305,6 +7229,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6347,6 +7272,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6369,7 +7295,7 @@ flush()
 return statuses`,
   },
   ledgerRaiseEpoch: {
-    sha: '0a5b44340c5818ed6aa2e113c81bb830edbe73f1',
+    sha: '221a74c34033726f59bbb8eb67adb19aea0ebd5c',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -6381,6 +7307,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6510,6 +7480,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6518,6 +7491,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6560,6 +7534,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6577,7 +7552,7 @@ end
 return { 1, record[EPOCH] }`,
   },
   ledgerReap: {
-    sha: 'd1d3375915203d9af62cdb0b6762c6bd43a157a8',
+    sha: 'c68e85f034eb88b83937998fcb5534798a786af8',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6588,6 +7563,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6717,6 +7736,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6725,6 +7747,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6767,6 +7790,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6888,6 +7912,7 @@ local function bring_back(id, record, worker, death)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, 'p', death)
+    tally(record[NAME], record[QUEUE], 'resurrected', 1)
     wait(id, record, nil)
   end
   write(id, record)
@@ -6921,7 +7946,7 @@ end
 return { now_ms, tasks, looked }`,
   },
   ledgerRelease: {
-    sha: '1401be3c0bf7feb14619f9a9b38a3047886d21ed',
+    sha: '1afbee6676a5e3396abb01818833e98be40434fd',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -6932,6 +7957,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7061,6 +8130,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7069,6 +8141,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7111,6 +8184,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7185,6 +8259,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -7209,7 +8284,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'cb28c34c7d82c67726039252b27db11220d6e259',
+    sha: 'dead580d40106be1af0574e9d6e3e2e4980dae88',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -7220,6 +8295,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7349,6 +8468,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7357,6 +8479,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7399,6 +8522,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7506,8 +8630,31 @@ return {
   top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
 }`,
   },
+  ledgerTallyAge: {
+    sha: 'd2cad194e86047bb521ab7f5764997541674a52b',
+    text: `#!lua flags=allow-oom
+local root, name = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local HOUR_MS, MINUTES_KEPT_MS, BUCKETS_KEPT_MS, MOST_AHEAD_MS = 3600000, 25200000, 262800000, 3600000
+local key = root .. 'slo:' .. name
+local this_hour = now_ms - now_ms % HOUR_MS
+local all = redis.call('HGETALL', key)
+for place = 1, #all, 2 do
+  local figure, start = string.match(all[place], '^(%l+):(%d+)$')
+  local start_ms = tonumber(start or 0)
+  local hour = start_ms - start_ms % HOUR_MS
+  if start_ms > now_ms + MOST_AHEAD_MS or hour < this_hour - BUCKETS_KEPT_MS then
+    redis.call('HDEL', key, all[place])
+  elseif hour < this_hour - MINUTES_KEPT_MS and start_ms ~= hour then
+    redis.call('HDEL', key, all[place])
+    redis.call('HINCRBY', key, figure .. ':' .. string.format('%.0f', hour), all[place + 1])
+  end
+end
+return 1`,
+  },
   ledgerTell: {
-    sha: '9d262a2aa370b05069e92d00ac0fd94bf0f44067',
+    sha: 'b9262e5becccd3111bd1a26e52ef5fe3822773cf',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -7518,6 +8665,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7647,6 +8838,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7655,6 +8849,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7697,6 +8892,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7763,8 +8959,14 @@ end
 flush()
 return told`,
   },
+  ledgerTotals: {
+    sha: 'f27a25c46e389fc9be983b262b5146d68006daf7',
+    text: `#!lua flags=no-writes
+local root = KEYS[1]
+return redis.call('HGETALL', root .. 'tally')`,
+  },
   ledgerWake: {
-    sha: '6f04052a8cca6065a29ff1c2f8d50d8ae72d7f0e',
+    sha: 'e68aad1d646762bdc62d5913f9d6295e092ab557',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -7775,6 +8977,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7904,6 +9150,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7912,6 +9161,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7954,6 +9204,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end

@@ -341,6 +341,7 @@ export class RedisClusterLedger implements Ledger {
 
   async prune(limit: number): Promise<number> {
     await this.#cancels.prune(limit);
+    for (const part of await this.#parts.all()) await part.prune();
     return 0;
   }
 

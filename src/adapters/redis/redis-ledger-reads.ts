@@ -11,6 +11,7 @@ import {
 } from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { ObjectiveCounts, TaskTotals } from '../../ledger/tallies.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
 import {
   tenantIn,
@@ -27,6 +28,7 @@ import { walkDead } from './redis-purge.ts';
 import { unpack } from './redis-pack.ts';
 import { findRecord, mostInformative, type FoundRecord, type RootsOf } from './redis-find.ts';
 import { readRecord, type StoredRecord } from './redis-record.ts';
+import { objectives, totals } from './redis-tallies.ts';
 import { viewOf, walk } from './redis-walk.ts';
 
 /** Names read from each root for the most failing tasks: sums over several roots need more than the top. */
@@ -182,6 +184,14 @@ export class RedisLedgerReads implements LedgerReads {
       return [{ id, version, process, checkpoint: data, dueMs }];
     });
     return (await Promise.all(moments)).flat();
+  }
+
+  async totals(): Promise<readonly TaskTotals[]> {
+    return await totals(this.#connection, await this.#roots());
+  }
+
+  async objectives(): Promise<ObjectiveCounts> {
+    return await objectives(this.#connection, await this.#roots());
   }
 
   async openChords(limit: number): Promise<OpenChords> {

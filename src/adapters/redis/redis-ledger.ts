@@ -61,6 +61,7 @@ import {
   revivalOf,
   statusOf,
 } from './redis-replies.ts';
+import { ageTallies, packObjectives } from './redis-tallies.ts';
 import { redisTeller } from './redis-tell.ts';
 import type { RedisLedgerOptions } from './redis-ledger-options.ts';
 
@@ -113,8 +114,9 @@ export class RedisLedger implements Ledger {
   }
 
   async open(opening: WorkerOpening): Promise<void> {
-    const { worker, process, host, pid, leaseMs } = opening;
-    await this.#run(LUA.ledgerOpen, worker, process, host, pid, leaseMs);
+    const { worker, process, host, pid, leaseMs, objectives } = opening;
+    const said = packObjectives(objectives ?? {});
+    await this.#run(LUA.ledgerOpen, worker, process, host, pid, leaseMs, said);
   }
 
   async begin(request: BeginRequest): Promise<BeginReply> {
@@ -334,6 +336,7 @@ export class RedisLedger implements Ledger {
 
   /** Tombstones expire by themselves; they were counted when they were written. */
   async prune(): Promise<number> {
+    await ageTallies(this.#connection, this.#root);
     return 0;
   }
 

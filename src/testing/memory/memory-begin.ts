@@ -52,6 +52,15 @@ class Beginning {
   }
 
   answer(message: Envelope): MessageAnswer {
+    const found = this.#state.records.get(message.id);
+    const answer = this.#answer(message);
+    const isCopy = found !== undefined && found.envelope?.digest === message.digest;
+    if (isCopy && (answer === 'held' || answer === 'done'))
+      this.#state.tallies.count(found, 'duplicates');
+    return answer;
+  }
+
+  #answer(message: Envelope): MessageAnswer {
     const { guards, nowMs } = this.#state;
     const found = this.#state.records.get(message.id);
     // A tombstone without bytes was left for any message with this id.

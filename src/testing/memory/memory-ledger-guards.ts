@@ -34,6 +34,8 @@ export interface LedgerGuards {
   maySettle(record: TaskRecord, ref: RunRef): boolean;
   /** May a run end a task without a record? */
   mayCommitAbsent(): boolean;
+  /** Is a commit counted again when it is repeated after a lost reply? */
+  countsRepeats(): boolean;
   mayCheckpoint(record: TaskRecord, ref: RunRef, seq: number): boolean;
   /** Does this run own the task, or was its epoch raised by the same call that is being repeated? */
   mayLift(record: TaskRecord, ref: RunRef, above: number): boolean;
@@ -70,6 +72,7 @@ export const LEDGER_GUARDS: LedgerGuards = Object.freeze({
   mayCommit: isOwned,
   maySettle: isOwned,
   mayCommitAbsent: () => false,
+  countsRepeats: () => false,
   mayCheckpoint: (record, ref, seq) =>
     isOwned(record, ref) && (record.checkpoint?.epoch !== ref.epoch || seq > record.checkpoint.seq),
   mayLift: (record, ref, above) =>

@@ -6,6 +6,7 @@ import type {
 } from '../../ledger/dead-letter.ts';
 import type { LedgerReads, LedgerSample, TaskMoment } from '../../ledger/ledger-reads.ts';
 import type { TaskState } from '../../ledger/ledger.ts';
+import type { ObjectiveCounts, TaskTotals } from '../../ledger/tallies.ts';
 import type { Ending } from '../../result/result-store.ts';
 import type { OpenChords } from '../../ledger/open-chord.ts';
 import {
@@ -105,6 +106,14 @@ export class MemoryLedgerReads implements LedgerReads {
   async openChords(limit: number): Promise<OpenChords> {
     const all = openChords(this.#ledger.state);
     return { open: all.length, oldest: all.slice(0, limit) };
+  }
+
+  async totals(): Promise<readonly TaskTotals[]> {
+    return this.#ledger.state.tallies.totals();
+  }
+
+  async objectives(): Promise<ObjectiveCounts> {
+    return this.#ledger.state.tallies.objectives();
   }
 
   #records(): TaskRecord[] {

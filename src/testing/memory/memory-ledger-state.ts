@@ -10,6 +10,7 @@ import type { Envelope } from '../../task/envelope.ts';
 import { hasFollowUps } from '../../task/signature.ts';
 import { wantsReply } from '../../wire/reply.ts';
 import type { LedgerGuards } from './memory-ledger-guards.ts';
+import { MemoryTallies } from './memory-tallies.ts';
 import {
   type Journal,
   type JournalEntry,
@@ -54,6 +55,7 @@ export class MemoryLedgerState {
   readonly steps: Map<string, Map<string, { readonly value: Uint8Array | null }>> = new Map();
   /** Tasks that ended and were forgotten since, so that the sums stay complete. */
   readonly forgotten: Map<Ending, number> = new Map();
+  readonly tallies: MemoryTallies = new MemoryTallies(this);
   /** Raised by a test that takes the newest steps away from this ledger. */
   generation = 0;
   readonly guards: LedgerGuards;
@@ -203,6 +205,7 @@ export class MemoryLedgerState {
   #end(record: TaskRecord, ending: Ending): void {
     record.ending = ending;
     record.endedMs = this.nowMs;
+    this.tallies.count(record, ending);
   }
 
   /** A task that ended other than done owes its followers a notification. */

@@ -72,9 +72,10 @@ export class MemoryLedger implements Ledger {
   }
 
   async open(opening: WorkerOpening): Promise<void> {
-    const { worker, process, host, leaseMs } = opening;
+    const { worker, process, host, leaseMs, objectives } = opening;
     // A repeat finds itself there. One closed in the meantime stays closed.
     if (this.state.workers.has(worker)) return;
+    this.state.tallies.declare(objectives ?? {});
     const deadlineMs = this.state.nowMs + leaseMs;
     const row = {
       worker,
@@ -246,6 +247,7 @@ export class MemoryLedger implements Ledger {
   async prune(limit: number): Promise<number> {
     const { guards, nowMs, records } = this.state;
     pruneChords(this.state);
+    this.state.tallies.fold();
     let pruned = 0;
     for (const record of records.values()) {
       if (pruned === limit) break;

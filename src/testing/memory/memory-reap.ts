@@ -72,6 +72,7 @@ function bringBack(state: MemoryLedgerState, record: TaskRecord, death: Death | 
       traceback: '',
     });
   } else {
+    state.tallies.count(record, 'resurrected');
     state.wait(record, null);
   }
   const error = death === null ? undefined : recordOfDeath(death);

@@ -23,7 +23,14 @@ function settle(state: MemoryLedgerState, settling: Settling): StepStatus {
   const { step, ref, may, apply } = settling;
   const record = state.records.get(ref.id);
   if (record === undefined) return 'absent';
-  if (!may(record, ref)) return isSettledBy(record, ref, step) ? 'ok' : 'stale';
+  if (!may(record, ref)) {
+    if (isSettledBy(record, ref, step)) {
+      if (step === 'commit' && state.guards.countsRepeats()) state.tallies.count(record, 'done');
+      return 'ok';
+    }
+    if (step === 'commit') state.tallies.count(record, 'stale');
+    return 'stale';
+  }
   apply(record);
   record.settled = { run: ref.run, step };
   state.note(record, step);
@@ -60,8 +67,12 @@ export function fail(state: MemoryLedgerState, item: FailItem): StepStatus {
     apply: record => {
       if (isCrash) record.crashes += 1;
       else record.failures += 1;
+      if (!isCrash) state.tallies.count(record, 'failed');
       if (delayMs === null) state.die(record, reason, error);
-      else state.wait(record, isCrash ? null : delayMs);
+      else {
+        state.tallies.count(record, isCrash ? 'resurrected' : 'retried');
+        state.wait(record, isCrash ? null : delayMs);
+      }
       const fact = isCrash ? 'crashed' : 'failed';
       remember(record, delayMs === null ? 'dead' : fact, state.nowMs, error);
     },

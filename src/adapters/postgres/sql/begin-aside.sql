@@ -38,21 +38,32 @@ with me as materialized (
   limit $4::int - (select count(*) from suspected)
 ), taken as (
   select id, late from suspected union all select id, late from picked where place = 1 or bytes <= $8::float8
+), moved as (
+  update outlast_task t set
+    state = case when p.late then 'cancelled' else 'running' end,
+    epoch = case when p.late then t.epoch else greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) end,
+    run = case when p.late then t.run else $2 end,
+    owner = case when p.late then null else $1 end,
+    crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
+    ending = case when p.late then 'expired' end,
+    ended_at = case when p.late then clock_timestamp() end,
+    keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
+    refused_at = null, refused_by = null,
+    history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
+      else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from taken p, me
+  where t.id = p.id
+  returning t.*
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
-update outlast_task t set
-  state = case when p.late then 'cancelled' else 'running' end,
-  epoch = case when p.late then t.epoch else greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) end,
-  run = case when p.late then t.run else $2 end,
-  owner = case when p.late then null else $1 end,
-  crash_budget = coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int),
-  ending = case when p.late then 'expired' end,
-  ended_at = case when p.late then clock_timestamp() end,
-  keep_until = case when p.late then clock_timestamp() + interval '1 day' end,
-  refused_at = null, refused_by = null,
-  history = outlast_history(t.history, case when p.late then outlast_line('expired', t.epoch, null, null)
-    else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-from taken p, me
-where t.id = p.id
-returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
+select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, t.body, t.options, t.digest,
   case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
   t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+from moved t

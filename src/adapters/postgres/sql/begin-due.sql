@@ -80,6 +80,14 @@ with me as materialized (
   select u.* from turned u
   union all
   select a.* from again a
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from turned m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
 select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled,
   exists (select 1 from outlast_task r where r.state = 'refused' and r.queue = any($3::text[])) as aside,

@@ -37,7 +37,7 @@ with me as materialized (
       else outlast_line('begun', first_epoch, $1, null) end
   from msg, (select first_epoch from me) me
   on conflict (id) do nothing
-  returning id, digest, state, epoch
+  returning id, name, queue, digest, state, epoch
 ), woken as (
   update outlast_task t set
     state = case when m.late then 'cancelled' else 'running' end,
@@ -60,25 +60,39 @@ with me as materialized (
     options = m.options, digest = m.digest
   from msg m
   where t.id = m.id and t.state = 'cancelled' and t.digest is null and outlast_follows(m.body, m.options)
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from (select id, name, queue, state from put union all select id, name, queue, state from woken) m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
+), answered as materialized (
+  select m.place, t.name, t.queue,
+    case
+      when p.digest <> m.digest then 'conflict'
+      when coalesce(p.state, w.state) = 'running' then 'begun'
+      when coalesce(p.state, w.state) = 'cancelled' then 'expired'
+      when p.state = 'waiting' then 'held'
+      when t.digest is not null and t.digest <> m.digest then 'conflict'
+      when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
+      when t.state = 'done' then 'done'
+      when t.ending = 'expired' then 'expired'
+      when t.id is not null then 'held'
+    end as answer,
+    coalesce(w.epoch, p.epoch, t.epoch, 0)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
+    coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
+    case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
+    coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
+  from given m
+  left join put p on p.id = m.id
+  left join woken w on w.id = m.id and w.digest = m.digest
+  left join outlast_task t on t.id = m.id
+), copies as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select name, queue, 'duplicates', '-infinity', count(*) from answered where answer in ('held', 'done') and name is not null group by name, queue
 )
-select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled, m.place::text as place,
-  case
-    when p.digest <> m.digest then 'conflict'
-    when coalesce(p.state, w.state) = 'running' then 'begun'
-    when coalesce(p.state, w.state) = 'cancelled' then 'expired'
-    when p.state = 'waiting' then 'held'
-    when t.digest is not null and t.digest <> m.digest then 'conflict'
-    when t.state = 'running' and t.owner = $1 and t.run = $2 then 'begun'
-    when t.state = 'done' then 'done'
-    when t.ending = 'expired' then 'expired'
-    when t.id is not null then 'held'
-  end as answer,
-  coalesce(w.epoch, p.epoch, t.epoch, 0)::text as epoch, coalesce(w.failures, t.failures, 0) as failures,
-  coalesce(w.crashes, t.crashes, 0) as crashes, coalesce(w.suspect, t.suspect, false) as suspect,
-  case when w.id is null then t.checkpoint else w.checkpoint end as checkpoint,
-  coalesce(w.checkpoint_seq, t.checkpoint_seq, 0)::text as checkpoint_seq
-from given m
-left join put p on p.id = m.id
-left join woken w on w.id = m.id and w.digest = m.digest
-left join outlast_task t on t.id = m.id
-order by m.place
+select (select count(*) from me)::text as open, (select count(first_epoch) from me)::text as settled, place::text as place, answer,
+  epoch, failures, crashes, suspect, checkpoint, checkpoint_seq
+from answered order by place

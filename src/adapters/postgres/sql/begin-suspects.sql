@@ -40,22 +40,33 @@ with me as materialized (
   select id, case when late then 'cancelled' else 'running' end as next from ours
   union all
   select id, case when late then 'cancelled' else 'refused' end from others
+), moved as (
+  update outlast_task t set
+    state = p.next,
+    epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
+    run = case when p.next = 'running' then $2 else t.run end,
+    owner = case when p.next = 'running' then $1 end,
+    crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
+    ending = case when p.next = 'cancelled' then 'expired' end,
+    ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
+    keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
+    refused_at = case when p.next = 'refused' then clock_timestamp() end,
+    refused_by = case when p.next = 'refused' then $1 end,
+    history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
+      when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
+  from picked p, me
+  where t.id = p.id and t.id = any(array(select i.id from picked i))
+  returning t.*
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'expired',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  where m.state = 'cancelled'
+  group by 1, 2, 3, 4
 )
-update outlast_task t set
-  state = p.next,
-  epoch = case when p.next = 'running' then greatest(t.epoch + 9214364837600034816 - 9214364837600034815, me.first_epoch) else t.epoch end,
-  run = case when p.next = 'running' then $2 else t.run end,
-  owner = case when p.next = 'running' then $1 end,
-  crash_budget = case when p.next = 'running' then coalesce(($5::jsonb ->> t.name)::int, ($5::jsonb ->> '*')::int) else t.crash_budget end,
-  ending = case when p.next = 'cancelled' then 'expired' end,
-  ended_at = case when p.next = 'cancelled' then clock_timestamp() end,
-  keep_until = case when p.next = 'cancelled' then clock_timestamp() + interval '1 day' end,
-  refused_at = case when p.next = 'refused' then clock_timestamp() end,
-  refused_by = case when p.next = 'refused' then $1 end,
-  history = outlast_history(t.history, case p.next when 'cancelled' then outlast_line('expired', t.epoch, null, null)
-    when 'refused' then outlast_line('refused', t.epoch, $1, null) else outlast_line('begun', greatest(t.epoch + 1, me.first_epoch), $1, null) end)
-from picked p, me
-where t.id = p.id and t.id = any(array(select i.id from picked i))
-returning t.state, t.id, t.name, t.queue, t.priority, t.payload_version, case when t.state = 'running' then t.body end as body, t.options, t.digest,
+select t.state, t.id, t.name, t.queue, t.priority, t.payload_version, case when t.state = 'running' then t.body end as body, t.options, t.digest,
   case when isfinite(t.eta) then (extract(epoch from t.eta) * 1000)::bigint::text end as eta_ms, case when isfinite(t.expires_at) then (extract(epoch from t.expires_at) * 1000)::bigint::text end as expires_ms,
   t.epoch::text as epoch, t.run, t.failures, t.crashes, t.suspect, t.checkpoint, t.checkpoint_seq::text as checkpoint_seq
+from moved t

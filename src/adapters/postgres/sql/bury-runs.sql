@@ -10,7 +10,14 @@ with item as (
     history = outlast_history(t.history, outlast_line('buried', t.epoch, t.owner, i.error))
   from item i
   where t.id = i.id and t.state = 'running' and t.epoch = i.epoch and t.run = i.run
-  returning t.id, t.run
+  returning t.id, t.run, t.name, t.queue
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'dead',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select case
     when m.id is not null then 'ok'

@@ -21,7 +21,14 @@ with gone as (
     settled_as = case when t.state = 'running' then 'cancel' else t.settled_as end, keep_until = excluded.keep_until, body = '',
     history = outlast_history(t.history, outlast_line('cancelled', t.epoch, t.owner, null))
   where t.state in ('waiting', 'refused', 'running')
-  returning t.id
+  returning t.id, t.name, t.queue
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, 'cancelled',
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from tomb m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select case
     when exists (select 1 from tomb) then 'ok'

@@ -20,7 +20,16 @@ with item as (
     history = outlast_history(t.history, outlast_line(case when i.delay_ms is null then 'dead' when i.is_crash then 'crashed' else 'failed' end, t.epoch, t.owner, i.error))
   from item i
   where t.id = any($1::text[]) and t.id = i.id and t.epoch = i.epoch and case t.state when 'running' then t.run end = i.run
-  returning t.id, t.run
+  returning t.id, t.run, t.name, t.queue, t.state, i.is_crash
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, f.figure,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  cross join lateral (values (case when not m.is_crash then 'failed' end), (case when m.state = 'dead' then 'dead' when m.is_crash then 'resurrected' else 'retried' end)) as f(figure)
+  where f.figure is not null
+  group by 1, 2, 3, 4
 )
 select case
     when m.id is not null then 'ok'

@@ -29,6 +29,13 @@ with lost as materialized (
 ), gone as (
   delete from outlast_worker w
   where w.state = 'closed' and not exists (select 1 from outlast_task t where t.owner = w.id and t.state = 'running')
+), counted as (
+  insert into outlast_tally (name, queue, figure, at, count)
+  select m.name, m.queue, case m.state when 'dead' then 'dead' else 'resurrected' end,
+    case when o.name is null then '-infinity' else date_bin('1 minute', statement_timestamp(), 'epoch') end, count(*)
+  from moved m
+  left join outlast_objective o on o.name = m.name
+  group by 1, 2, 3, 4
 )
 select (extract(epoch from clock_timestamp()) * 1000)::bigint::text as store_ms, m.*, (select count(*) from note)::text as notified
 from (select 1) one left join moved m on true

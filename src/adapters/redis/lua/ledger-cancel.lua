@@ -28,6 +28,6 @@ tell_celery_revoked(id, record, 'revoked')
 note(record, STEP_CANCELLED)
 finish(id, record, STATE_CANCELLED, 'cancelled', DAY_MS)
 write(id, record)
-if how == 'copy' and #created > 0 then created, counted = {}, {} end
+if how == 'copy' and #created > 0 then created, counted, tallied, kept = {}, {}, {}, {} end
 flush()
 return 1

@@ -35,9 +35,10 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
     end
   end)
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
-  local heads, tails = {}, {}
+  local heads, tails, names, done_of, slow_of = {}, {}, {}, {}, {}
   for number, kind in ipairs(kinds) do
     heads[number], tails[number] = head .. kind[2], kind[3] .. middle
+    names[number] = cmsgpack.unpack('\148' .. kind[2])[1]
   end
   local done = ended[worker] or {}
   for place, id in ipairs(ids) do
@@ -49,13 +50,19 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       local kind, result = kind_of[place], results[place]
       local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
-      local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
+      done_of[kind] = (done_of[kind] or 0) + 1
+      if objective_of(names[kind]) and is_slow(names[kind], id, begun_ms, cmsgpack.unpack('\147' .. parts_of[place])[2]) then
+        slow_of[kind] = (slow_of[kind] or 0) + 1
+      end
+      local kept_result = cmsgpack.pack(celery_keep_ms == 0 and result)
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept_result .. tail, 'PXAT', keep)
       if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end
+  for kind, by in pairs(done_of) do tally(names[kind], kinds[kind][1], 'done', by) end
+  for kind, by in pairs(slow_of) do tally(names[kind], kinds[kind][1], 'slow', by) end
 end
 for _ in pairs(is_ended) do count('done', 1) end
 flush()

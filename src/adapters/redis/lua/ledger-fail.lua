@@ -17,6 +17,8 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
   local counter = is_crash and CRASHES or FAILURES
   record[counter] = record[counter] + 1
   blame(record, 1)
+  if not is_crash then tally(record[NAME], record[QUEUE], 'failed', 1) end
+  if delay_ms then tally(record[NAME], record[QUEUE], is_crash and 'resurrected' or 'retried', 1) end
   tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
     note(record, is_crash and STEP_CRASHED or STEP_FAILED, err)

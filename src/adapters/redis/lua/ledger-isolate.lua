@@ -108,6 +108,7 @@ local function isolate(id, found, raw, why)
   note(record, STEP_BURIED)
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
   write(id, record)
   isolated[#isolated + 1] = { id, record[NAME], record[QUEUE] }
 end

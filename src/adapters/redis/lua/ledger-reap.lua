@@ -28,6 +28,7 @@ local function bring_back(id, record, worker, death)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, STEP_REAPED, death)
+    tally(record[NAME], record[QUEUE], 'resurrected', 1)
     wait(id, record, nil)
   end
   write(id, record)

@@ -192,7 +192,12 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record) end
+  if record then
+    local is_copy = record[DIGEST] == read_parts(place)[1]
+    local known = answer_known(place, id, record)
+    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
+    return known
+  end
   -- A second copy in the same call.
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]

@@ -1,5 +1,6 @@
 -- The record of a task is one string: an array in MessagePack. Its positions are those of record-layout.ts.
 -- include: record-positions
+-- include: ledger-tally
 
 -- Longer bodies have a separate key, so that a step that only moves a task does not carry them.
 local INLINE_BYTES = LAYOUT_INLINE_BYTES
@@ -175,6 +176,10 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  -- A purged task has been counted as dead.
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 
 local function die(id, record, why, err)
@@ -186,6 +191,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 
 -- The run no longer owns the task.
@@ -235,6 +241,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end

@@ -20,6 +20,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
