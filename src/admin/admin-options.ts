@@ -36,3 +36,14 @@ export function readCount(count: number, option: string, most: number): number {
     fields: { option },
   });
 }
+
+/** What stands for the target of an objective: as in the contract, all and nothing are no targets. */
+export function readShare(target: number | undefined): { readonly target?: number } {
+  if (target === undefined) return {};
+  if (target > 0 && target < 1) return { target };
+  throw outlastError('ERR_OPTION_RANGE', {
+    message: `\`target\` is ${String(target)}`,
+    hint: 'Give a share between 0 and 1, such as 0.999.',
+    fields: { option: 'target' },
+  });
+}

@@ -62,6 +62,7 @@ async function readStats({ outbox, ledger, control }: Sources, top: number): Pro
     outbox: { pending, claimed, sent, unsupported },
     tasks: tasks.tasks,
     queues: queues.filter(row => row.pending + row.waiting + row.running > 0 || row.isPaused),
+    totals: await ledger.totals(),
     topFailing: mostFailing([...rows.topFailing, ...tasks.topFailing], top),
     workers: tasks.workers,
     chords: {

@@ -1,5 +1,6 @@
 import type { Consumer, ControlStore } from '../ledger/control-store.ts';
 import type { IdempotencyStore } from '../idempotency/idempotency-store.ts';
+import { burnReport, type BurnReport } from '../ledger/burn-rate.ts';
 import type { LedgerReads } from '../ledger/ledger-reads.ts';
 import { LimitBook } from '../admission/limits.ts';
 import type { AdmissionStore, KeyFigures } from '../admission/admission-store.ts';
@@ -14,7 +15,7 @@ import { CONTEXT, type Outlast } from '../app/outlast.ts';
 import type { Context } from '../context/context.ts';
 import { effectDatabases } from '../context/openers.ts';
 import { revokeElsewhere } from '../context/revoke-elsewhere.ts';
-import { readLetterCursor, readLimit, readRowCursor } from './admin-options.ts';
+import { readLetterCursor, readLimit, readRowCursor, readShare } from './admin-options.ts';
 import {
   purgeLetters,
   retryAll,
@@ -38,6 +39,8 @@ import { type ShownLetter, showLetter } from './show-letter.ts';
 /** Operations for operators: for the CLI, the dashboard and your own tools. */
 export interface Admin {
   stats(options?: { readonly top?: number }): Promise<Stats>;
+  /** How fast each objective uses up its budget. `target` replaces that of every success, to try another. */
+  slo(options?: { readonly target?: number }): Promise<BurnReport>;
   /** What is used, reserved and waiting under every admission key that was used lately. */
   admission(): Promise<readonly KeyFigures[]>;
   /** Not null: the store of the ledger is nearly full, and nothing new is pushed or published, limited or not. */
@@ -167,6 +170,10 @@ export function adminOn(stores: () => Promise<AdminStores>, settings: AdminSetti
   const { redact } = settings;
   return {
     stats: async options => await (await stores()).reads.stats(options?.top ?? 5),
+    slo: async options => {
+      const target = readShare(options?.target);
+      return burnReport(await (await stores()).ledgerReads.objectives(), target);
+    },
     admission: async () => await (await stores()).admission.figures(),
     admissionClosed: async () => await (await stores()).admission.pressure(),
     outbox: {

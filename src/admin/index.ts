@@ -16,6 +16,8 @@ export type {
 } from './dead-letters.ts';
 export type { KeyDetails, ResetStatus } from './idempotency-keys.ts';
 export type { Stats } from './read-model.ts';
+export type { BurnFigures, BurnReport, BurnStatus, BurnWindow } from '../ledger/burn-rate.ts';
+export type { Figure, TaskTotals } from '../ledger/tallies.ts';
 export type {
   DeadLetterDetails,
   DeadLetterPage,

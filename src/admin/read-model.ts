@@ -5,6 +5,7 @@ import type {
   DeadLetterDetails,
   TaskDetails,
 } from '../ledger/dead-letter.ts';
+import type { TaskTotals } from '../ledger/tallies.ts';
 import type { OpenChord } from '../ledger/open-chord.ts';
 
 /** What the CLI and the dashboard show, composed from outbox and ledger. Reads only. */
@@ -58,6 +59,8 @@ export interface Stats {
     readonly consumers: number;
   }[];
   readonly topFailing: readonly Failing[];
+  /** What happened to tasks since the beginning, by name and queue; pruning and restarts take nothing from it. */
+  readonly totals: readonly TaskTotals[];
   readonly workers: number;
   /** Chords that wait for tasks of their headers; the oldest of them. */
   readonly chords: {

@@ -76,6 +76,7 @@ export async function workerOn(
           process: 'worker',
           isServed: config.worker.healthPort !== null,
           gauges: workerGauges(() => worker.status?.running ?? 0),
+          hasLedger: true as const,
         };
         await withMetrics(context, measured, metrics =>
           withProbes(

@@ -20,6 +20,7 @@ const COMMANDS: ReadonlyMap<string, () => Promise<AddCommand>> = new Map([
   ['send', async () => (await import('./commands/send.ts')).addSend],
   ['result', async () => (await import('./commands/result.ts')).addResult],
   ['stats', async () => (await import('./commands/stats.ts')).addStats],
+  ['slo', async () => (await import('./commands/slo.ts')).addSlo],
   ['outbox', async () => (await import('./commands/outbox.ts')).addOutbox],
   ['dead-letters', async () => (await import('./commands/dead-letters.ts')).addDeadLetters],
   ['queues', async () => (await import('./commands/queues.ts')).addQueues],

@@ -153,10 +153,7 @@ export interface WorkerOpening {
   readonly host: string;
   readonly pid: number;
   readonly leaseMs: number;
-  /**
-   * What the tasks of its handlers promise, by name; null: nothing. The last worker to open decides. The ledger counts by
-   * it, also for ends that no worker sees. Left out: nothing changes.
-   */
+  /** What the tasks of its handlers promise, by name; null: nothing. The last worker to open decides. */
   readonly objectives?: Readonly<Record<string, Slo | null>>;
 }
 

@@ -18,8 +18,10 @@ export const FIGURES = [
   'stale',
   'slow',
 ] as const;
+/** What is counted of tasks. */
 export type Figure = (typeof FIGURES)[number];
 
+/** What happened to tasks of a name and queue since the beginning. */
 export interface TaskTotals {
   readonly name: string;
   readonly queue: string;

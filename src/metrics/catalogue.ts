@@ -73,6 +73,8 @@ export const METRIC_NAMES = [
   'outlast_stale_commits_total',
   'outlast_refused_total',
   'outlast_admission_total',
+  'outlast_slo_burn_rate',
+  'outlast_totals',
   'outlast_checkpoint_bytes',
   'outlast_inflight_tasks',
   'outlast_event_loop_delay_seconds',
@@ -213,6 +215,16 @@ export const METRICS: Readonly<Record<MetricName, MetricRow>> = Object.freeze({
     'admission',
     ['result', 'resource', 'where'],
     'Tasks turned away by a limit; the resource is its kind: tenant, task, queue, store.',
+  ),
+  outlast_slo_burn_rate: gauge(
+    'slo.burn_rate',
+    ['task', 'objective', 'window'],
+    'How fast an objective uses up its budget: 1 exactly. None for a window in which nothing ended. As of the last 30 s.',
+  ),
+  outlast_totals: gauge(
+    'totals',
+    ['task', 'queue', 'figure'],
+    'What happened to tasks since the beginning, as the ledger has counted it. As of the last 30 s.',
   ),
   outlast_checkpoint_bytes: {
     kind: 'histogram',

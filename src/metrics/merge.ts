@@ -23,6 +23,9 @@ const WORST: ReadonlySet<MetricName> = new Set([
   'outlast_breaker_state',
   'outlast_oldest_pending_age_seconds',
   'outlast_event_loop_delay_seconds',
+  // Every process has read the same store.
+  'outlast_slo_burn_rate',
+  'outlast_totals',
 ]);
 
 function join(name: MetricName, a: SeriesValue, b: SeriesValue): SeriesValue {

@@ -11,6 +11,8 @@ export interface MeasureOptions {
   readonly isServed: boolean;
   readonly gauges?: (registry: Registry) => void;
   readonly children?: ChildMetrics;
+  /** What the ledger has counted is among the figures. */
+  readonly hasLedger?: true;
 }
 
 export interface Measured extends MetricsPage {
@@ -24,7 +26,7 @@ export async function withMetrics<T>(
   fn: (measured: Measured | null) => Promise<T>,
 ): Promise<T> {
   const { metrics: settings } = context.config;
-  const { process, isServed, gauges, children } = options;
+  const { process, isServed, gauges, children, hasLedger } = options;
   if (!isServed && settings.dogstatsd === null && !settings.opentelemetry) return await fn(null);
   const { openMetrics } = await import('../metrics/open-metrics.ts');
   const { prometheusText } = await import('../metrics/prometheus.ts');
@@ -36,6 +38,8 @@ export async function withMetrics<T>(
     ...(gauges ? { gauges } : {}),
   });
   const { registry } = open;
+  const ended = new AbortController();
+  const sampling = hasLedger ? sampleStore(context, registry, ended.signal) : null;
   const all = () => children?.with(registry.snapshot()) ?? registry.snapshot();
   try {
     return await fn({
@@ -44,6 +48,18 @@ export async function withMetrics<T>(
       isForAnyone: settings.isReadableFromAnywhere,
     });
   } finally {
+    ended.abort();
+    await sampling;
     await open.close();
   }
+}
+
+async function sampleStore(
+  context: Context,
+  registry: Registry,
+  signal: AbortSignal,
+): Promise<void> {
+  const { sampleLedger } = await import('./sample-ledger.ts');
+  const { ledgerReads } = await context.stores();
+  await sampleLedger(ledgerReads, registry, context.runtime, signal);
 }

@@ -39,8 +39,10 @@ export function makeResurrector(context: Context): Pick<Resurrector, 'run'> {
         cleanCheckpoints({ store, reads, runtime }, either),
       ]);
       try {
-        await withMetrics(context, { process: 'resurrector', isServed: false }, () =>
-          besideScheduler(context, () => resurrector.run(signal)),
+        await withMetrics(
+          context,
+          { process: 'resurrector', isServed: false, hasLedger: true },
+          () => besideScheduler(context, () => resurrector.run(signal)),
         );
       } finally {
         ended.abort();

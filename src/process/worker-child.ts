@@ -123,6 +123,7 @@ const measured = {
   process: 'worker',
   isServed: spec.isMeasured === true,
   gauges: workerGauges(() => worker.status?.running ?? 0),
+  hasLedger: true as const,
 };
 await withMetrics(context, measured, async metrics => {
   const beat = (): Promise<void> => {

@@ -114,6 +114,53 @@ describe('admission', () => {
   });
 });
 
+describe('slo', () => {
+  it('shows burn rates, and its exit code says whether somebody should be woken', async () => {
+    const none = await project.run('slo');
+    expect(none).toMatchObject({ code: 0, stdout: '' });
+    expect(none.stderr).toContain('has an slo');
+    await database.pool.query(`
+      insert into outlast_objective values ('shop.pay', 0.999, 5000, 0.99), ('shop.idle', 0.9, null, null);
+      insert into outlast_tally values ('shop.pay', 'a', 'done', date_bin('1 minute', now(), 'epoch'), 900);
+      insert into outlast_tally_sum values
+        ('shop.pay', 'a', 'dead', date_bin('1 minute', now(), 'epoch'), 98),
+        ('shop.pay', 'b', 'expired', date_bin('1 minute', now(), 'epoch') - interval '2 minutes', 2),
+        ('shop.pay', 'b', 'done', '-infinity', 5)`);
+    const { code, stdout } = await project.run('slo', '--json');
+    expect(code).toBe(6);
+    const { objectives } = json<{ readonly objectives: readonly object[] }>(stdout);
+    expect(objectives).toMatchObject([
+      { task: 'shop.idle', status: 'no-traffic', windows: { '3d': { burn_rate: null } } },
+      {
+        task: 'shop.pay',
+        objective: 'success',
+        target: 0.999,
+        within_ms: null,
+        status: 'page',
+        windows: { '1h': { good: 900, bad: 100, burn_rate: expect.closeTo(100, 6) as number } },
+      },
+      { task: 'shop.pay', objective: 'latency', within_ms: 5_000, status: 'ok' },
+    ]);
+    const text = await project.run('slo');
+    expect(text.stdout).toMatch(/^TASK +OBJECTIVE +TARGET +5M +30M +1H +6H +3D +STATUS/);
+    expect(text.stdout).toMatch(/shop\.pay +latency 5 s +0\.99 +0\.00 .* ok\n/);
+    const calmer = await project.run('slo', '--target', '0.95');
+    expect(calmer).toMatchObject({ code: 0 });
+    expect(await project.run('slo', '--target', '0.95', '--strict')).toMatchObject({ code: 6 });
+    const refused = await project.run('slo', '--target', '1', '--json');
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(json<JsonError>(refused.stderr).error.code).toBe('ERR_OPTION_RANGE');
+    const stats = json<{ readonly totals: readonly object[] }>(
+      (await project.run('stats', '--json')).stdout,
+    );
+    expect(stats.totals).toEqual([
+      { name: 'shop.pay', queue: 'a', counts: { done: 900, dead: 98 } },
+      { name: 'shop.pay', queue: 'b', counts: { done: 5, expired: 2 } },
+    ]);
+    expect((await project.run('stats')).stdout).toMatch(/shop\.pay +a +900 +0 +0 +98/);
+  });
+});
+
 describe('config show', () => {
   it('shows every setting with its source, and no secret', async () => {
     project.write(

@@ -251,6 +251,7 @@ describe('stats', () => {
         { queue: 'vip', pending: 0, waiting: 1, running: 0, is_paused: false, consumers: 0 },
       ],
       top_failing: [{ name: 'shop.planted', failures: 1 }],
+      totals: [],
       workers: 0,
       chords: {
         open: 1,

@@ -15,6 +15,8 @@ export interface Verdict {
   readonly missingEffects: number;
   readonly doubleFollows: number;
   readonly missingFollows: number;
+  /** By how much the totals of the ledger differ from what is done. */
+  readonly miscounted: number;
   readonly executions: number;
   readonly crashes: number;
 }
@@ -23,10 +25,17 @@ export interface Verdict {
 export const BOOKS: readonly string[] = [
   'create table led_task (task_id text primary key, state text not null, crashes int not null)',
   'create table led_line (task_id text not null, place int not null, step text not null, epoch bigint not null)',
+  'create table led_total (name text not null, figure text not null, count bigint not null)',
 ];
 
-/** Writes down what became of every task, with its history in the order in which the store itself wrote it. */
-export async function tellLedger(pool: Pool, reads: Pick<LedgerReads, 'inspect'>): Promise<void> {
+/** Writes down what became of every task, with its history in the order in which the store itself wrote it, and its totals. */
+export async function tellLedger(
+  pool: Pool,
+  reads: Pick<LedgerReads, 'inspect' | 'totals'>,
+): Promise<void> {
+  for (const { name, counts } of await reads.totals())
+    for (const [figure, count] of Object.entries(counts))
+      await pool.query('insert into led_total values ($1, $2, $3)', [name, figure, count]);
   const { rows } = await pool.query<{ task_id: string }>('select task_id from led_commit');
   for (let from = 0; from < rows.length; from += AT_ONCE) {
     const some = rows.slice(from, from + AT_ONCE);
@@ -67,6 +76,8 @@ const CHECKS: Readonly<Record<Exclude<keyof Verdict, 'unkept'>, string>> = {
   doubleFollows:
     'select count(*) from (select parent from led_follow group by parent having count(*) > 1) d',
   missingFollows: `select count(*) from led_commit c where c.follows and not exists (select 1 from led_follow f where f.parent = c.task_id)`,
+  miscounted: `select abs((select coalesce(sum(count), 0) from led_total where name = 'torture.effect' and figure = 'done')
+    - (select count(*) from led_task where state = 'done')) as count`,
   executions: 'select count(*) from led_exec',
   crashes: 'select coalesce(sum(crashes), 0) from led_task',
 };
@@ -95,4 +106,5 @@ export const VIOLATIONS: readonly (keyof Verdict)[] = [
   'missingEffects',
   'doubleFollows',
   'missingFollows',
+  'miscounted',
 ];

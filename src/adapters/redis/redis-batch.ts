@@ -2,6 +2,8 @@ import type { Envelope } from '../../task/envelope.ts';
 import type { Rank } from './redis-keys.ts';
 import { Column, type Packable, PackedBytes, type Packer, pack } from './redis-pack.ts';
 import { isInline, putDigest } from './redis-record.ts';
+import { BATCH_BYTES } from '../../ledger/batch-limits.ts';
+import { slicesWithin } from '../../runtime/wakeable.ts';
 import { outlastError } from '../../errors/error.ts';
 import type { TaskRef } from '../../ledger/ledger.ts';
 import { LUA } from './lua.generated.ts';
@@ -158,3 +160,12 @@ function asOutage(error: unknown): unknown {
     cause: error,
   });
 }
+
+/** Items of one call: a script blocks the server while it runs, and they must fit on Lua's stack. */
+export const CHUNK = 500;
+
+/** Cut to the size of one call. */
+export const sliced = <T>(
+  items: readonly T[],
+  bytesOf: (item: T) => number,
+): readonly (readonly T[])[] => slicesWithin(items, { count: CHUNK, bytes: BATCH_BYTES, bytesOf });

@@ -23,7 +23,6 @@ import type {
   WorkerOpening,
 } from '../../ledger/ledger.ts';
 import {
-  BATCH_BYTES,
   beginInSlices,
   bytesOfBury,
   bytesOfCommit,
@@ -32,7 +31,7 @@ import {
 import { type Death, HOST_LOST, deathBy, encodeDeath } from '../../ledger/death.ts';
 import { generationOf } from '../../ledger/generation-store.ts';
 import type { PurgeReply, PurgeRequest, ReviveStatus } from '../../outbox/outbox-store.ts';
-import { slicesOf, slicesWithin } from '../../runtime/wakeable.ts';
+import { slicesOf } from '../../runtime/wakeable.ts';
 import { LUA } from './lua.generated.ts';
 import { redisAfterLog } from './redis-after.ts';
 import { type BeginReplyParts, beginArguments, heldKeys, readBeginReply } from './redis-begin.ts';
@@ -45,7 +44,7 @@ import {
   newCommitParts,
 } from './redis-commit.ts';
 import type { LuaScript, RedisArgument, RedisConnection } from './redis-connection.ts';
-import { idOf, isolateRecords, withIsolation } from './redis-batch.ts';
+import { CHUNK, idOf, isolateRecords, sliced, withIsolation } from './redis-batch.ts';
 import type { RedisGeneration } from './redis-generation.ts';
 import { RedisHints } from './redis-publish.ts';
 import { rankBy } from './redis-keys.ts';
@@ -65,8 +64,6 @@ import { ageTallies, packObjectives } from './redis-tallies.ts';
 import { redisTeller } from './redis-tell.ts';
 import type { RedisLedgerOptions } from './redis-ledger-options.ts';
 
-/** Items of one call: a script blocks the server while it runs, and they must fit on Lua's stack. */
-const CHUNK = 500;
 /** For each further try of a `begin`, a server must have restarted or been replaced between two calls. */
 const MAX_TRIES = 5;
 
@@ -395,9 +392,5 @@ export class RedisLedger implements Ledger {
     return await this.#connection.script(script, [this.#root], args);
   }
 }
-
-/** Cut to the size of one call. */
-const sliced = <T>(items: readonly T[], bytesOf: (item: T) => number): readonly (readonly T[])[] =>
-  slicesWithin(items, { count: CHUNK, bytes: BATCH_BYTES, bytesOf });
 
 const refParts = ({ id, epoch, run }: RunRef): Packable[] => [id, epoch, run];

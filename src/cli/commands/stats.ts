@@ -1,6 +1,13 @@
+import type { TaskTotals } from '../../ledger/tallies.ts';
 import { leftBehind } from '../../context/tier-memory.ts';
 import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { type AddCommand, readWhole } from '../flags.ts';
+
+/** Of the totals: a line has no room for more. */
+const TOLD = ['done', 'failed', 'retried', 'dead', 'resurrected', 'cancelled', 'expired'] as const;
+const zeros = Object.fromEntries(TOLD.map(figure => [figure, 0]));
+
+const ended = ({ counts: { done = 0, dead = 0 } }: TaskTotals): number => done + dead;
 
 /** `outlast stats`: counts of tasks by state. */
 export const addStats: AddCommand = (program, output) => {
@@ -48,6 +55,12 @@ export const addStats: AddCommand = (program, output) => {
           'isPaused',
           'consumers',
         ]);
+      const busiest = stats.totals.toSorted((a, b) => ended(b) - ended(a)).slice(0, top);
+      if (busiest.length > 0)
+        output.table(
+          busiest.map(({ name, queue, counts }) => ({ name, queue, ...zeros, ...counts })),
+          ['name', 'queue', ...TOLD],
+        );
       if (stats.topFailing.length > 0) output.table(stats.topFailing, ['name', 'failures']);
     });
 };
