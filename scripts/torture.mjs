@@ -26,7 +26,7 @@ try {
   // It starts one of its own, to be stopped at once.
   if (process.argv.includes('--crashes')) apart.push('postgres-server');
   const isMixed = process.argv.includes('--celery');
-  const servers = isMixed ? ['redis', 'rabbitmq', 'celery'] : apart;
+  const servers = isMixed ? ['redis-server', 'rabbitmq-server', 'celery'] : apart;
   run.env = { ...run.env, ...(await provide(run, ['postgres', ...servers])) };
   const steps = [
     () => inRoot('npm', ['run', '--silent', 'build']),
