@@ -130,6 +130,11 @@ describe('outlast uninstall', () => {
       { followUps: 1 },
     ],
     [
+      'a program has put a schedule',
+      `insert into outlast.outlast_schedule (name, version, origin, definition, digest, next_slot_ms) values ('s', 'v', 'api', '{}', '', 1)`,
+      { schedules: 1 },
+    ],
+    [
       'a worker lives',
       `insert into outlast.outlast_worker (id, process, host, pid, lease_ms, deadline) values ('w', 'p', 'h', 1, 5000, clock_timestamp() + interval '1 day')`,
       { workers: 1 },
@@ -176,7 +181,7 @@ describe('outlast uninstall', () => {
     expect(await names()).toEqual(before);
   });
 
-  it('drops the tables of an outbox in MariaDB, unless there are rows', async () => {
+  it('drops the tables of an outbox in MariaDB, unless there are rows or schedules', async () => {
     const database = await migratedMariadb('uninstall');
     try {
       const target = { kind: 'mysql', url: database.url };
@@ -185,6 +190,11 @@ describe('outlast uninstall', () => {
       );
       await expect(uninstallTarget(target)).rejects.toMatchObject({ left: { relays: 1 } });
       await database.pool.query('delete from outlast_relay');
+      await database.pool.query(
+        `insert into outlast_schedule (name, version, origin, definition, digest, next_slot_ms) values ('s', 'v', 'api', '{}', '', 1)`,
+      );
+      await expect(uninstallTarget(target)).rejects.toMatchObject({ left: { schedules: 1 } });
+      await database.pool.query('delete from outlast_schedule');
       const { dropped } = await uninstallTarget(target);
       expect(dropped).toContain('outlast_outbox');
       const [rows] = await database.pool.query('show tables');

@@ -54,16 +54,18 @@ async function refuseLeft(session: Runner, present: readonly string[]): Promise<
     ...NOTHING_LEFT,
     outboxRows: await count('outlast_outbox'),
     deadLetters: await count('outlast_dead_letter'),
+    schedules: await count('outlast_schedule', `origin = 'api' and next_slot_ms is not null`),
     relays: await count('outlast_relay', 'lease_until > utc_timestamp(6)'),
   });
 }
 
-/** For people who run it themselves, after a look at the two figures it begins with. */
+/** For people who run it themselves, after a look at the figures it begins with. */
 export function printUninstall(): string {
   return [
-    '-- Go on only if both are 0.',
+    '-- Go on only if all are 0.',
     'select count(*) from outlast_outbox;',
     'select count(*) from outlast_dead_letter;',
+    `select count(*) from outlast_schedule where origin = 'api' and next_slot_ms is not null;`,
     ...TABLES.map(name => `drop table if exists ${name};`),
     '',
   ].join('\n');

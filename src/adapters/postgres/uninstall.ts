@@ -17,11 +17,12 @@ const TABLES: readonly string[] = [...MADE.table, 'outlast_migration'];
 
 /** No task comes in, and none begins, between the count and the drop. */
 const LOCK_TABLES =
-  'lock table outlast_outbox, outlast_task, outlast_dead_letter, outlast_after, outlast_worker, outlast_relay in access exclusive mode';
+  'lock table outlast_outbox, outlast_task, outlast_dead_letter, outlast_after, outlast_schedule, outlast_worker, outlast_relay in access exclusive mode';
 const COUNT = `select (select count(*) from outlast_outbox)::text as outbox_rows,
   (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
   ((select count(*) from outlast_dead_letter) + (select count(*) from outlast_task where state = 'dead'))::text as dead_letters,
   (select count(*) from outlast_after)::text as follow_ups,
+  (select count(*) from outlast_schedule where origin = 'api' and next_slot_ms is not null)::text as schedules,
   (select count(*) from outlast_worker where state = 'open' and deadline > clock_timestamp())::text as workers,
   (select count(*) from outlast_relay where lease_until > clock_timestamp())::text as relays`;
 const DROPS: readonly string[] = [
@@ -74,6 +75,7 @@ const leftIn = (row: SqlRow): Parameters<typeof refuseLeftovers>[0] => ({
   tasks: Number(row['tasks']),
   deadLetters: Number(row['dead_letters']),
   followUps: Number(row['follow_ups']),
+  schedules: Number(row['schedules']),
   workers: Number(row['workers']),
   relays: Number(row['relays']),
 });
@@ -93,7 +95,7 @@ async function dropSchema(tx: SqlRunner, schema: string): Promise<void> {
 export function printUninstall(schema?: string): string {
   const names = schema === undefined ? null : new SchemaNames(schema);
   const check = `do $$ declare l record; begin ${COUNT.replace('select (', 'select into l (')};
-  if l.outbox_rows <> '0' or l.tasks <> '0' or l.dead_letters <> '0' or l.follow_ups <> '0' or l.workers <> '0' or l.relays <> '0'
+  if l.outbox_rows <> '0' or l.tasks <> '0' or l.dead_letters <> '0' or l.follow_ups <> '0' or l.schedules <> '0' or l.workers <> '0' or l.relays <> '0'
   then raise exception 'something is left: %', l; end if; end $$`;
   const steps = [
     'begin',

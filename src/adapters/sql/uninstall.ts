@@ -7,6 +7,8 @@ export interface Leftovers {
   readonly tasks: number;
   readonly deadLetters: number;
   readonly followUps: number;
+  /** Put by programs: they are nowhere else. */
+  readonly schedules: number;
   readonly workers: number;
   readonly relays: number;
 }
@@ -16,6 +18,7 @@ export const NOTHING_LEFT: Leftovers = {
   tasks: 0,
   deadLetters: 0,
   followUps: 0,
+  schedules: 0,
   workers: 0,
   relays: 0,
 };
@@ -25,6 +28,7 @@ const WORDS: Readonly<Record<keyof Leftovers, string>> = {
   tasks: 'tasks that wait or run',
   deadLetters: 'dead letters',
   followUps: 'follow-ups to be sent',
+  schedules: 'schedules that programs have put',
   workers: 'workers',
   relays: 'relays',
 };
@@ -36,7 +40,7 @@ export function refuseLeftovers(left: Leftovers): void {
   const list = found.map(([key, count]) => `${count} ${WORDS[key as keyof Leftovers]}`).join(', ');
   throw outlastError('ERR_TASKS_LEFT', {
     message: `nothing was dropped, because there are still ${list}`,
-    hint: 'Stop the senders, let workers finish, purge dead letters (outlast dead-letters purge), then stop workers and relays; a process that was killed counts until its lease ends.',
+    hint: 'Stop the senders, let workers finish, purge dead letters (outlast dead-letters purge), remove schedules (outlast schedule remove), then stop workers and relays; a process that was killed counts until its lease ends.',
     fields: { left },
   });
 }
