@@ -228,7 +228,8 @@ function tasksOn(
       const page = { filter, limit: readLimit(limit), cursor, nowMs: now() };
       return await listTasks(await stores(), page);
     },
-    inspect: async id => await inspectTask(await stores(), id, redact),
+    inspect: async id =>
+      await inspectTask(await stores(), id, { redact, hasBroker: why.hasBroker }),
     why: async id => await whyTask(await stores(), id, why),
     cancel: async id => await cancelAsOperator(id, await stores()),
     inflight: async ({ limit = PAGE, cursor = null } = {}) =>

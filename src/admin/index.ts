@@ -1,6 +1,7 @@
 export { createAdmin } from './create-admin.ts';
 export type { Admin, TaskListOptions } from './create-admin.ts';
 export type { TaskInspection } from './inspect-task.ts';
+export type { LifeMoment } from './life-line.ts';
 export type { ShownLetter } from './show-letter.ts';
 export type { TaskPage } from './list-tasks.ts';
 export type { TaskFilter, TaskListState } from './task-filter.ts';

@@ -8,6 +8,7 @@ import { itemsOf } from '../task/json-slices.ts';
 import type { Redact } from '../task/redact.ts';
 import { shownPayload } from '../task/redacted.ts';
 import { withCopies } from '../task/digest.ts';
+import { lifeLine, type LifeMoment } from './life-line.ts';
 import { shownCheckpoint } from './shown-checkpoint.ts';
 import { lineOfLetter, lineOfRow } from './list-tasks.ts';
 
@@ -24,11 +25,19 @@ export interface TaskInspection extends TaskLine {
   /** What is shown are copies without secrets. */
   readonly isRedacted: boolean;
   readonly history: readonly HistoryEntry[];
+  /** From its send to its end, with the time between two moments. */
+  readonly life: readonly LifeMoment[];
 }
 
 export interface InspectSources {
   readonly outboxReads: Pick<OutboxReads, 'view' | 'showDeadLetter'>;
   readonly ledgerReads: Pick<LedgerReads, 'view' | 'moments'>;
+}
+
+export interface InspectSettings {
+  readonly redact: Redact | null;
+  /** Whether a broker stands between outbox and ledger. */
+  readonly hasBroker: boolean;
 }
 
 /** What the stores have of a task: at most one is not null. */
@@ -47,7 +56,7 @@ export async function findTask(sources: InspectSources, id: string): Promise<Fou
 export async function inspectTask(
   sources: InspectSources,
   id: string,
-  redact: Redact | null,
+  { redact, hasBroker }: InspectSettings,
 ): Promise<TaskInspection | null> {
   const { row, record } = await findTask(sources, id);
   if (record !== null) {
@@ -57,13 +66,20 @@ export async function inspectTask(
       ...line,
       ending,
       history,
+      life: lifeLine({ ...record, isReceived: hasBroker }),
       ...shownCall(record, redact),
       ...shownResult(result, redact),
       checkpointJson: await shownCheckpoint(sources.ledgerReads, id, redact),
     };
   }
   if (row !== null)
-    return { ...lineOfRow(row), ...UNENDED, history: row.history, ...shownCall(row, redact) };
+    return {
+      ...lineOfRow(row),
+      ...UNENDED,
+      history: row.history,
+      life: lifeLine({ ...row, isReceived: false }),
+      ...shownCall(row, redact),
+    };
   const letter = await sources.outboxReads.showDeadLetter(id);
   if (letter === null) return null;
   const { history } = letter;
@@ -73,6 +89,7 @@ export async function inspectTask(
     ...UNENDED,
     failures,
     history,
+    life: lifeLine({ ...letter, isReceived: false }),
     ending: 'dead',
     ...shownCall(letter, redact),
   };

@@ -44,6 +44,12 @@ export interface RelayOptions {
    * @default '15m'
    */
   readonly receiptTimeout?: Duration | undefined;
+  /**
+   * Whether messages say when a relay claimed and published them, for `outlast tasks inspect`. Costs some of the rate
+   * of workers.
+   * @default false
+   */
+  readonly lifeLine?: boolean | undefined;
   /** A file that is touched while the relay is healthy. @default none */
   readonly livenessFile?: string | undefined;
   /** Port of an HTTP server that answers probes; 0: none. @default 0 */
@@ -74,6 +80,7 @@ export interface ResolvedRelayOptions {
   readonly publishConcurrency: number;
   readonly queueSnapshotRefreshMs: number;
   readonly receiptTimeoutMs: number;
+  readonly lifeLine: boolean;
   readonly livenessFile: string | null;
   readonly healthPort: number | null;
   readonly healthHost: string;

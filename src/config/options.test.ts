@@ -40,6 +40,7 @@ describe('defaults', () => {
       receiptTimeoutMs: 900_000,
       livenessFile: null,
       healthPort: null,
+      lifeLine: false,
       healthHost: '127.0.0.1',
       jitter: 'tenth',
     });

@@ -90,6 +90,12 @@ export const RELAY_TABLE: OptionTable = Object.freeze({
     sentence:
       'How long a task that asks for end-to-end durability may be unknown to the ledger before it is published again.',
   },
+  lifeLine: {
+    kind: 'boolean',
+    default: false,
+    sentence:
+      'Whether messages say when a relay claimed and published them, for `outlast tasks inspect`. Costs some of the rate of workers.',
+  },
   livenessFile: {
     kind: 'path',
     default: '',

@@ -7,6 +7,7 @@ import { type AdmittedRows, type RelayDeps, admitRows } from './relay-deps.ts';
 import type { Breaker, Window } from './breaker.ts';
 import type { RelayLease } from './claims.ts';
 import { Settling } from './settling.ts';
+import { withPath } from '../task/path.ts';
 import { roundMs } from '../telemetry/logger.ts';
 
 /** What the batches of one relay share. */
@@ -43,6 +44,7 @@ export class Batch {
   #onHalf: () => void = () => undefined;
   #onBegun: () => void = () => undefined;
   readonly #claimedAt: number;
+  readonly #claimedMs: number;
   #claimEndsAt: number;
   #lossesSeen: number;
   #stopAt: number | undefined;
@@ -56,6 +58,7 @@ export class Batch {
     this.#claimEndsAt = clock.monotonic() + deps.settings.staleTimeoutMs;
     this.#lossesSeen = shared.lease.losses;
     this.#claimedAt = clock.monotonic();
+    this.#claimedMs = clock.now();
     this.#settling = new Settling({
       token,
       claimedAt: this.#claimedAt,
@@ -243,7 +246,9 @@ export class Batch {
   /** A send that takes too long has an unknown outcome, like one whose connection broke: it may be sent twice. */
   async #publish(rows: readonly OutboxRow[]): Promise<readonly PublishOutcome[]> {
     const { runtime, settings } = this.#deps;
-    const messages = rows.map(row => row.envelope);
+    const messages = rows.map(({ envelope }) =>
+      settings.lifeLine ? withPath(envelope, this.#claimedMs, runtime.clock.now()) : envelope,
+    );
     const manner = ownManner(messages);
     const sending = this.#shared.guard.publish(messages, settings.sendTimeoutMs, manner);
     await runtime.faultPoint('relay.written-not-confirmed');

@@ -22,6 +22,8 @@ export interface RelaySettings {
   readonly shutdownTimeoutMs: number;
   readonly brokerOutageCooldownMs: number;
   readonly publishConcurrency: number;
+  /** Whether messages say when their row was claimed and published. Left out: they do not. */
+  readonly lifeLine?: boolean;
   readonly queueSnapshotRefreshMs: number;
 }
 

@@ -81,6 +81,8 @@ export interface EnvelopeOptions extends TravellingOptions {
   readonly refused?: Refused;
   /** Headers of another program's message, unchanged: it gets them again if it goes back to the broker. */
   readonly wire?: Readonly<Record<string, unknown>>;
+  /** For people: when a relay had claimed its row and when it published it, in milliseconds, with a dot between. */
+  readonly path?: string;
   /** Proves that the holder of a key has sent it: see `Keyring`. */
   readonly signature?: string;
   /** For a dead letter: the message was too large, and its body is only the first of its bytes. */

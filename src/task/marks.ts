@@ -14,7 +14,7 @@ function encoded<K extends keyof EnvelopeOptions>(key: K, value?: EnvelopeOption
 /** Options that are searched for in the bytes of an envelope: most have none of them, and need not be parsed for that. */
 export const MARKS: Readonly<
   Record<
-    'limited' | 'receipt' | 'unkept' | 'replyTo' | 'exchange' | 'admission' | 'signature',
+    'limited' | 'receipt' | 'unkept' | 'replyTo' | 'exchange' | 'admission' | 'signature' | 'path',
     string
   >
 > = Object.freeze({
@@ -32,6 +32,8 @@ export const MARKS: Readonly<
   admission: encoded('admission'),
   /** The holder of a key has sent it. */
   signature: `${encoded('signature')}"`,
+  /** When a relay claimed and published it. */
+  path: `${encoded('path')}"`,
 });
 
 /** Whether these options have the mark. */

@@ -8,7 +8,13 @@ const UNKEPT: EnvelopeOptions = Object.freeze({ keepResult: false });
 
 export const NO_OPTIONS_BYTES: Uint8Array = toBytes('{}');
 /** For a task whose result is not kept, and which has no other options. */
-export const UNKEPT_BYTES: Uint8Array = toBytes(`{${MARKS.unkept}}`);
+const UNKEPT_BYTES: Uint8Array = toBytes(`{${MARKS.unkept}}`);
+
+/** The bytes of the options that most tasks have: none, or one of these. They need not be read to be written. */
+export function fewOptions(isUnkept: boolean, path: string | undefined): Uint8Array {
+  if (path === undefined) return isUnkept ? UNKEPT_BYTES : NO_OPTIONS_BYTES;
+  return toBytes(`{${isUnkept ? `${MARKS.unkept},` : ''}"path":"${path}"}`);
+}
 
 export function readOptions({ options }: Pick<Envelope, 'options'>): EnvelopeOptions {
   if (options.length <= 2) return NO_OPTIONS;

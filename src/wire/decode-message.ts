@@ -11,12 +11,13 @@ import {
 import { isJson, toBytes } from '../task/json.ts';
 import { jsonFault } from '../task/json-limits.ts';
 import { safeKey, safeName } from '../task/names.ts';
-import { NO_OPTIONS_BYTES, UNKEPT_BYTES } from '../task/read-options.ts';
+import { NO_OPTIONS_BYTES, fewOptions } from '../task/read-options.ts';
 import { isUnfitTrace } from '../task/trace-headers.ts';
 import { TRAVELLING } from '../task/travelling-options.ts';
 import {
   OWN_HEADERS,
   isReserved,
+  pathOf,
   refusedOf,
   rememberHeaders,
   shown,
@@ -115,7 +116,7 @@ function decode(message: IncomingMessage, maxBytes: number): Envelope {
 const SAYS_NO_OPTION: ReadonlySet<string> = new Set(
   `lang task id eta expires retries argsrepr kwargsrepr origin replaced_task_nesting stamps`
     .split(' ')
-    .concat([OWN_HEADERS.schema, OWN_HEADERS.digest]),
+    .concat([OWN_HEADERS.schema, OWN_HEADERS.digest, OWN_HEADERS.path]),
 );
 
 /**
@@ -138,7 +139,7 @@ function commonOptions(
       (name === 'timelimit' && Array.isArray(value) && value.every(limit => limit === null));
     if (!isDefault) return null;
   }
-  return headers['ignore_result'] === true ? UNKEPT_BYTES : NO_OPTIONS_BYTES;
+  return fewOptions(headers['ignore_result'] === true, pathOf(textIn(headers, OWN_HEADERS.path)));
 }
 
 /** Messages without options share these bytes. */
@@ -295,6 +296,7 @@ function optionsOf(
     ...Object.fromEntries(TRAVELLING.map(({ key, header }) => [key, keyIn(headers, header)])),
     admission: admissionOf(textIn(headers, OWN_HEADERS.admission)),
     refused: refusedOf(textIn(headers, OWN_HEADERS.refused)),
+    path: pathOf(textIn(headers, OWN_HEADERS.path)),
     signature,
     redacted: redactedOf(headers),
   });
@@ -368,10 +370,7 @@ const NO_HEADERS: Record<string, string> = Object.freeze({});
  */
 function userHeaders(
   headers: Table,
-  {
-    isDeadlineTheirs,
-    isSigned,
-  }: { readonly isDeadlineTheirs: boolean; readonly isSigned: boolean },
+  { isDeadlineTheirs, isSigned }: Readonly<Record<'isDeadlineTheirs' | 'isSigned', boolean>>,
 ): Record<string, string> {
   const nested = own(headers, 'headers');
   const isTheirs = (name: string): boolean =>

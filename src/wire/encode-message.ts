@@ -40,7 +40,8 @@ function taskHeaders(
   options: EnvelopeOptions,
 ): Record<string, unknown> {
   const { id, body, etaMs, expiresMs } = envelope;
-  const { timeoutMs, softTimeoutMs, deadlineMs, signature, redacted, admission, refused } = options;
+  const { timeoutMs, softTimeoutMs, deadlineMs, signature, redacted, admission } = options;
+  const { refused, path } = options;
   const shown = redacted === undefined ? describeCall(body) : redacted;
   const headers: Record<string, unknown> = {
     lang: 'js',
@@ -69,6 +70,7 @@ function taskHeaders(
     if (options[key] !== undefined) headers[header] = options[key];
   if (admission !== undefined) headers[OWN_HEADERS.admission] = JSON.stringify(admission);
   if (refused !== undefined) headers[OWN_HEADERS.refused] = JSON.stringify(refused);
+  if (path !== undefined) headers[OWN_HEADERS.path] = path;
   if (deadlineMs !== undefined) headers[OWN_HEADERS.deadline] = formatInstant(deadlineMs);
   return headers;
 }

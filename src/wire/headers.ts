@@ -39,6 +39,8 @@ export const OWN_HEADERS = {
   admission: 'outlast-admission',
   /** Workers that could not run it, as JSON text. */
   refused: 'outlast-refused',
+  /** When a relay claimed and published it. */
+  path: 'outlast-path',
   /** True: the arguments shown are not the real ones. */
   redacted: 'outlast-redacted',
   deadline: 'deadline',
@@ -100,7 +102,7 @@ const NOT_KEPT: ReadonlySet<string> = new Set(
   `
     .trim()
     .split(/\s+/)
-    .concat(OWN_HEADERS.refused),
+    .concat(OWN_HEADERS.refused, OWN_HEADERS.path),
 );
 
 /** The task with the headers of `message`; unchanged if it is ours. */
@@ -187,6 +189,13 @@ export const MOST_REFUSERS = 10;
 const MOST_NAME_CHARS = 200;
 
 /** Any sender can write this header: a value in another format is ignored. */
+const PATH = /^\d{13}\.\d{13}$/;
+
+/** What is not written as a relay writes it is left out: it is for people only. */
+export function pathOf(text: string | undefined): string | undefined {
+  return text !== undefined && PATH.test(text) ? text : undefined;
+}
+
 export function refusedOf(text: string | undefined): Refused | undefined {
   if (text === undefined) return undefined;
   try {

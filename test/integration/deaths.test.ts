@@ -69,7 +69,7 @@ it('how each worker died stands in the letter, with the last checkpoint, and in 
   expect(letter.checkpoint).toEqual({ deaths: 3 });
   const shown = await project.run('tasks', 'inspect', 'd-1');
   expect(shown.stdout).toMatch(/checkpoint +\{"deaths":3\}/);
-  expect(shown.stdout).toMatch(/reaped epoch 1 \S+ exited: exit code 7/);
+  expect(shown.stdout).toMatch(/\+\d+ ms reaped run 1 epoch \d+ \S+ exited: exit code 7/);
   const { stderr } = await worker.stop();
   expect(stderr).toMatch(/worker:lost .*how=exited .*exit code 7/);
   expect(stderr).toMatch(/task:resurrected .*resurrections=3 .*how=stuck-loop/);

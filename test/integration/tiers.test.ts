@@ -60,7 +60,7 @@ const filesOf = (queue: string): Readonly<Record<string, string>> => ({
     export default defineConfig({
       tasks: ['./handlers.mjs'],
       worker: { queues: ['${queue}'], lease: '3s', beat: '500ms' },
-      relay: { maxRetries: 1, backoffTime: '1ms', brokerOutageCooldown: '1s' },
+      relay: { maxRetries: 1, backoffTime: '1ms', brokerOutageCooldown: '1s', lifeLine: true },
     });`,
   'handlers.mjs': `
     import { appendFileSync, existsSync } from 'node:fs';
@@ -175,6 +175,16 @@ describe.each(isLong ? [...TIERS, ...MORE] : TIERS)('$tier', ({ open }) => {
     expect(json<Stats>(told.stdout).tasks).toMatchObject({ done: 2, dead: 0 });
     expect(doctor.stdout).toContain('ok       ledger memory');
     expect(doctor.stdout).toContain('ok       ledger durability');
+  });
+
+  it('shows the life of a task from its send to its end, across outbox, broker and worker', async () => {
+    const sent = await outlast.transaction(tx => outlast.send(tx, echo, 1));
+    await sent.result({ timeout: '60s' });
+    const { stdout } = await project.run('tasks', 'inspect', sent.id, '--json');
+    const { life } = json<{ life: readonly { step: string; gap_ms: number | null }[] }>(stdout);
+    const steps = ['enqueued', 'claimed', 'published', 'received', 'begun', 'done'];
+    expect(life.map(({ step }) => step)).toEqual(steps);
+    expect(life.slice(1).every(({ gap_ms: gap }) => gap !== null && gap >= 0)).toBe(true);
   });
 
   it('hands the next run a checkpoint that is too large for the ledger', async () => {

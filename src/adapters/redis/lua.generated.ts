@@ -52,7 +52,6 @@ export const LUA: {
   readonly ledgerLookChord: Entry;
   readonly ledgerNoteChord: Entry;
   readonly ledgerNow: Entry;
-  readonly ledgerObjectives: Entry;
   readonly ledgerOpen: Entry;
   readonly ledgerParkFull: Entry;
   readonly ledgerPark: Entry;
@@ -63,9 +62,7 @@ export const LUA: {
   readonly ledgerRenew: Entry;
   readonly ledgerRevive: Entry;
   readonly ledgerSample: Entry;
-  readonly ledgerTallyAge: Entry;
   readonly ledgerTell: Entry;
-  readonly ledgerTotals: Entry;
   readonly ledgerWake: Entry;
   readonly release: Entry;
   readonly renew: Entry;
@@ -446,7 +443,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: '0eafcf479c4bc4b258f23e8ff6d15c043d917862',
+    sha: '37974eccffcd6bac647ceed66c17c599a191af95',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -457,50 +454,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -609,10 +562,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -630,9 +589,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -641,7 +597,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -684,7 +639,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -810,7 +764,7 @@ flush()
 return 1`,
   },
   ledgerAsideList: {
-    sha: '3d600fa44dd1a54f15ec7630841e02be85a37868',
+    sha: '6fd1ff3c3a64309d8006bdcb8ff2c3f002e1c870',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes, after_score, after_id = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local time = redis.call('TIME')
@@ -821,50 +775,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -973,10 +883,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -994,9 +910,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1005,7 +918,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1048,7 +960,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -1074,7 +985,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: 'db9703b6ead0a904f1fa9aa8c5baf5c4326ba49d',
+    sha: '4f7cab00d81a65e8498df4776286733925770fc0',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1092,50 +1003,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1244,10 +1111,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -1265,9 +1138,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1276,7 +1146,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1319,7 +1188,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -1578,12 +1446,7 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then
-    local is_copy = record[DIGEST] == read_parts(place)[1]
-    local known = answer_known(place, id, record)
-    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
-    return known
-  end
+  if record then return answer_known(place, id, record) end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -1761,7 +1624,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: 'ad605a5b67ba97aa2f431e00e44b6cb83ac4ae52',
+    sha: '29be6849b68be1a11e4e018e62645905860fd4f6',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1779,50 +1642,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1931,10 +1750,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -1952,9 +1777,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1963,7 +1785,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2006,7 +1827,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2265,12 +2085,7 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then
-    local is_copy = record[DIGEST] == read_parts(place)[1]
-    local known = answer_known(place, id, record)
-    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
-    return known
-  end
+  if record then return answer_known(place, id, record) end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -2448,7 +2263,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBuryMessages: {
-    sha: '753ee247e2fe905e9eebaf3f2c18a90ff15fd5b9',
+    sha: '10a12b3a6bef778da464c38af29c479c8b609f89',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2459,50 +2274,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2611,10 +2382,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -2632,9 +2409,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2643,7 +2417,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2686,7 +2459,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2710,7 +2482,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: 'cba3e89300bcc59985f59bb29deb97ae7976e236',
+    sha: '52ed52dedec9c03ddf424e7ede4d90868fa6726a',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2721,50 +2493,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2873,10 +2601,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -2894,9 +2628,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2905,7 +2636,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2948,7 +2678,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3020,7 +2749,6 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
-      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -3033,7 +2761,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '573c107f368b9e5637061821871869c7004252be',
+    sha: '93e8d2dfca204063ab9076496b67347a0d2a32dc',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -3044,50 +2772,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3196,10 +2880,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -3217,9 +2907,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3228,7 +2915,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3271,7 +2957,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3396,12 +3081,12 @@ tell_celery_revoked(id, record, 'revoked')
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
-if how == 'copy' and #created > 0 then created, counted, tallied, kept = {}, {}, {}, {} end
+if how == 'copy' and #created > 0 then created, counted = {}, {} end
 flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: 'a0c29b34d0d2fdd60fc814fd1007a8f54e9f120a',
+    sha: '4c3c977ceace620a712645b71715fedf76c06801',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -3413,50 +3098,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3565,10 +3206,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -3586,9 +3233,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3597,7 +3241,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3640,7 +3283,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3660,7 +3302,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: '6bd3e80ede64862d6462d6ec2004748345100188',
+    sha: '71330e5b76fb46992a06697cb1c48d9f04b33d08',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3671,50 +3313,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3823,10 +3421,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -3844,9 +3448,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3855,7 +3456,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3898,7 +3498,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3970,10 +3569,9 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
     end
   end)
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
-  local heads, tails, names, done_of, slow_of = {}, {}, {}, {}, {}
+  local heads, tails = {}, {}
   for number, kind in ipairs(kinds) do
     heads[number], tails[number] = head .. kind[2], kind[3] .. middle
-    names[number] = cmsgpack.unpack('\\148' .. kind[2])[1]
   end
   local done = ended[worker] or {}
   for place, id in ipairs(ids) do
@@ -3985,26 +3583,20 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       local kind, result = kind_of[place], results[place]
       local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
-      done_of[kind] = (done_of[kind] or 0) + 1
-      if objective_of(names[kind]) and is_slow(names[kind], id, begun_ms, cmsgpack.unpack('\\147' .. parts_of[place])[2]) then
-        slow_of[kind] = (slow_of[kind] or 0) + 1
-      end
-      local kept_result = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept_result .. tail, 'PXAT', keep)
+      local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
       if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end
-  for kind, by in pairs(done_of) do tally(names[kind], kinds[kind][1], 'done', by) end
-  for kind, by in pairs(slow_of) do tally(names[kind], kinds[kind][1], 'slow', by) end
 end
 for _ in pairs(is_ended) do count('done', 1) end
 flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: 'af660583b2e5584d74876a349e2a3fa09518ee95',
+    sha: 'c2cfe5520eeed8162bbede7d6f2f29cf191c3ff9',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4015,50 +3607,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4167,10 +3715,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -4188,9 +3742,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4199,7 +3750,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4242,7 +3792,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4314,7 +3863,6 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
-      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -4415,7 +3963,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), function() return death end, ARGV[1] == '1')`,
   },
   ledgerEvacuateEnd: {
-    sha: 'eb2dd13c1edbcf65041b68871441e7157a899c4a',
+    sha: '2cccf8f81cb9f7befa472522df6ca871059d5421',
     text: `#!lua flags=allow-oom
 local root, id, epoch = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4426,50 +3974,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4578,10 +4082,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -4599,9 +4109,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4610,7 +4117,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4653,7 +4159,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4721,7 +4226,7 @@ flush()
 return 1`,
   },
   ledgerEvacuateList: {
-    sha: 'b84ae26ae098d4b134828c8a83426c3b0a0ac9e8',
+    sha: '3c395d7d92edf202a044e206e65179aea4a163ef',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4732,50 +4237,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4884,10 +4345,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -4905,9 +4372,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4916,7 +4380,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4959,7 +4422,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4987,7 +4449,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: 'bbafe4b919d2ad2aa5b78dbf1bd8be92efe146b5',
+    sha: 'bdbb313c8e3d94a190bc514be1b534b48a557dda',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4998,50 +4460,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5150,10 +4568,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -5171,9 +4595,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5182,7 +4603,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5225,7 +4645,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5350,7 +4769,6 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
-      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -5361,8 +4779,6 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
   local counter = is_crash and CRASHES or FAILURES
   record[counter] = record[counter] + 1
   blame(record, 1)
-  if not is_crash then tally(record[NAME], record[QUEUE], 'failed', 1) end
-  if delay_ms then tally(record[NAME], record[QUEUE], is_crash and 'resurrected' or 'retried', 1) end
   tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
     note(record, is_crash and 'h' or 'f', err)
@@ -5402,7 +4818,7 @@ local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
   ledgerIsolate: {
-    sha: '433c1c3fd96aaf6900840716993ea142d98cd1b6',
+    sha: '989401d9ee7ab6e48fc6e74ecdd1d4b68720c089',
     text: `#!lua flags=allow-oom
 local root, named, queues, most = KEYS[1], cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -5413,50 +4829,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5565,10 +4937,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -5586,9 +4964,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5597,7 +4972,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5640,7 +5014,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5781,7 +5154,6 @@ local function isolate(id, found, raw, why)
   note(record, 'u')
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
   write(id, record)
   isolated[#isolated + 1] = { id, record[NAME], record[QUEUE] }
 end
@@ -5939,7 +5311,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results, signed }`,
   },
   ledgerLate: {
-    sha: 'a3da081ae32f100ec944fa297d76b1ce26e5198f',
+    sha: '75c14dea22cdf1d4fe4bf8ba2f0f654df1507dcb',
     text: `#!lua flags=no-writes
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -5950,50 +5322,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6102,10 +5430,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -6123,9 +5457,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6134,7 +5465,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6177,7 +5507,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6310,20 +5639,8 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 return now_ms`,
   },
-  ledgerObjectives: {
-    sha: '0bc3708a6a642ee4d465604087fce44370a6354e',
-    text: `#!lua flags=no-writes
-local root = KEYS[1]
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local found, all = {}, redis.call('HGETALL', root .. 'objectives')
-for place = 1, #all, 2 do
-  found[#found + 1] = { all[place], all[place + 1], redis.call('HGETALL', root .. 'slo:' .. all[place]) }
-end
-return { now_ms, found }`,
-  },
   ledgerOpen: {
-    sha: '47b88fd962f6b7cfd99d7518dd68bc2364cf7d57',
+    sha: 'cf20c34e8ffbe2b055516495991f6d1683ea3289',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -6331,18 +5648,12 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local leases = root .. 'leases'
 if redis.call('ZSCORE', leases, worker) or redis.call('ZSCORE', root .. 'closed', worker) then return 1 end
-local objectives = cmsgpack.unpack(ARGV[6])
-local without, said = objectives[1], objectives[2]
-for _, name in ipairs(without) do
-  if redis.call('HDEL', root .. 'objectives', name) == 1 then redis.call('UNLINK', root .. 'slo:' .. name) end
-end
-for place = 1, #said, 2 do redis.call('HSET', root .. 'objectives', said[place], said[place + 1]) end
 redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid, lease_ms, now_ms }))
 redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerParkFull: {
-    sha: 'abb86bf70a77777671e9bf18bace95b23c4611c6',
+    sha: 'ebf391ab0abc2743551d25222dcb48a3a9268606',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -6353,50 +5664,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6505,10 +5772,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -6526,9 +5799,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6537,7 +5807,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6580,7 +5849,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6688,7 +5956,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPark: {
-    sha: '8c12b76df9b6f06e2ca66cae4cb6f23d801ab0c3',
+    sha: 'f7805f27e678b538d471cdd183a657829cc6b66e',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -6699,50 +5967,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6851,10 +6075,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -6872,9 +6102,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6883,7 +6110,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6926,7 +6152,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7034,7 +6259,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPurge: {
-    sha: 'fdae173fc9b85aafa4df480e5f2582d5acebe64b',
+    sha: 'c7f50ea631afb1cc9608da90656aab7f3e3197d6',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -7045,50 +6270,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7197,10 +6378,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -7218,9 +6405,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7229,7 +6413,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7272,7 +6455,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7295,7 +6477,7 @@ flush()
 return statuses`,
   },
   ledgerRaiseEpoch: {
-    sha: '221a74c34033726f59bbb8eb67adb19aea0ebd5c',
+    sha: '3b9e8641e1543e76cc88fa8abbd1f0a33bb5f2cb',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -7307,50 +6489,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7459,10 +6597,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -7480,9 +6624,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7491,7 +6632,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7534,7 +6674,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7552,7 +6691,7 @@ end
 return { 1, record[EPOCH] }`,
   },
   ledgerReap: {
-    sha: 'c68e85f034eb88b83937998fcb5534798a786af8',
+    sha: '9d083ae89fa4fb3096e967776705b5a38987ff48',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -7563,50 +6702,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7715,10 +6810,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -7736,9 +6837,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7747,7 +6845,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7790,7 +6887,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7912,7 +7008,6 @@ local function bring_back(id, record, worker, death)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, 'p', death)
-    tally(record[NAME], record[QUEUE], 'resurrected', 1)
     wait(id, record, nil)
   end
   write(id, record)
@@ -7946,7 +7041,7 @@ end
 return { now_ms, tasks, looked }`,
   },
   ledgerRelease: {
-    sha: '1afbee6676a5e3396abb01818833e98be40434fd',
+    sha: '5e26e2b86152c1a2b0930df5ab7c3debe0766a56',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -7957,50 +7052,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -8109,10 +7160,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -8130,9 +7187,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -8141,7 +7195,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -8184,7 +7237,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -8259,7 +7311,6 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
-      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -8284,7 +7335,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: 'dead580d40106be1af0574e9d6e3e2e4980dae88',
+    sha: '0e88eafde8ff12e500cd1a0933767e107cec802d',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -8295,50 +7346,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -8447,10 +7454,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -8468,9 +7481,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -8479,7 +7489,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -8522,7 +7531,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -8630,31 +7638,8 @@ return {
   top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
 }`,
   },
-  ledgerTallyAge: {
-    sha: 'd2cad194e86047bb521ab7f5764997541674a52b',
-    text: `#!lua flags=allow-oom
-local root, name = KEYS[1], ARGV[1]
-local time = redis.call('TIME')
-local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
-local HOUR_MS, MINUTES_KEPT_MS, BUCKETS_KEPT_MS, MOST_AHEAD_MS = 3600000, 25200000, 262800000, 3600000
-local key = root .. 'slo:' .. name
-local this_hour = now_ms - now_ms % HOUR_MS
-local all = redis.call('HGETALL', key)
-for place = 1, #all, 2 do
-  local figure, start = string.match(all[place], '^(%l+):(%d+)$')
-  local start_ms = tonumber(start or 0)
-  local hour = start_ms - start_ms % HOUR_MS
-  if start_ms > now_ms + MOST_AHEAD_MS or hour < this_hour - BUCKETS_KEPT_MS then
-    redis.call('HDEL', key, all[place])
-  elseif hour < this_hour - MINUTES_KEPT_MS and start_ms ~= hour then
-    redis.call('HDEL', key, all[place])
-    redis.call('HINCRBY', key, figure .. ':' .. string.format('%.0f', hour), all[place + 1])
-  end
-end
-return 1`,
-  },
   ledgerTell: {
-    sha: 'b9262e5becccd3111bd1a26e52ef5fe3822773cf',
+    sha: '6a597fbc0c94e17efb5e024ee2380659b4178415',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -8665,50 +7650,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -8817,10 +7758,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -8838,9 +7785,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -8849,7 +7793,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -8892,7 +7835,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -8959,14 +7901,8 @@ end
 flush()
 return told`,
   },
-  ledgerTotals: {
-    sha: 'f27a25c46e389fc9be983b262b5146d68006daf7',
-    text: `#!lua flags=no-writes
-local root = KEYS[1]
-return redis.call('HGETALL', root .. 'tally')`,
-  },
   ledgerWake: {
-    sha: 'e68aad1d646762bdc62d5913f9d6295e092ab557',
+    sha: '342e178eb7419b20bb889bc1240dd055e4faac33',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -8977,50 +7913,6 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
-local tallied, kept, objectives = {}, {}, {}
-local KEPT = { done = true, dead = true, expired = true, slow = true }
-local function objective_of(name)
-  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
-  return objectives[name]
-end
-local function add_to(counts, key, figure, by)
-  local own = counts[key] or {}
-  counts[key] = own
-  own[figure] = (own[figure] or 0) + by
-end
-local function tally(name, queue, figure, by, is_message)
-  tallied[name] = tallied[name] or {}
-  add_to(tallied[name], queue, figure, by)
-  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
-end
-local function sent_ms(id, created)
-  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
-  return math.min(created, high and tonumber(high .. low, 16) or created)
-end
-local function is_slow(name, id, created, eta)
-  local objective = objective_of(name)
-  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
-  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
-end
-local MOST_SERIES, OTHER_NAME = 20000, '(other)'
-local function write_tallies()
-  local key = root .. 'tally'
-  for name, queues in pairs(tallied) do
-    for queue, figures in pairs(queues) do
-      for figure, by in pairs(figures) do
-        local field = cmsgpack.pack({ name, queue, figure })
-        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
-          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
-        end
-        redis.call('HINCRBY', key, field, by)
-      end
-    end
-  end
-  local minute = string.format('%.0f', now_ms - now_ms % 60000)
-  for name, figures in pairs(kept) do
-    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
-  end
-end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -9129,10 +8021,16 @@ local function write_ended(id, record, how)
   write_after(id .. '/ended:' .. digits(record[EPOCH]), cmsgpack.pack({ 'ended', how, record[EPOCH], message }))
   return true
 end
+local function path_in(options)
+  local from = string.find(options, '"path":"', 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 local function come_cancelled(id, record, message)
   local came = { unpack(record) }
@@ -9150,9 +8048,6 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
-  if ending == 'purged' then return end
-  tally(record[NAME], record[QUEUE], ending, 1)
-  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -9161,7 +8056,6 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
-  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -9204,7 +8098,6 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
-  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end

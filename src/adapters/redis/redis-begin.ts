@@ -1,3 +1,4 @@
+import { hasMark, MARKS } from '../../task/marks.ts';
 import {
   type BeginOpen,
   type BeginReply,
@@ -103,9 +104,9 @@ export class NewTask implements BegunTask {
     this.batch = batch;
   }
 
-  /** The record is complete: its body is inline. */
+  /** The record is complete: its body is inline. The path of a task stays when it is over, which costs a look at the record. */
   get isPlain(): boolean {
-    return isInline(this.envelope);
+    return isInline(this.envelope) && !hasMark(this.envelope.options, MARKS.path);
   }
 }
 

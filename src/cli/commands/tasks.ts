@@ -5,7 +5,7 @@ import { FILTER_TERMS, type FilterTerm } from '../../admin/task-filter.ts';
 import { type AddCommand, readDuration, readWhole } from '../flags.ts';
 import { type CommonOptions, addOutboxFlag, readContext, withAdmin } from '../context.ts';
 import { EXIT } from '../exit-codes.ts';
-import { printHistory } from '../history.ts';
+import { printLife } from '../history.ts';
 import { JsonText, type Output, toJson } from '../output.ts';
 
 /** `outlast tasks`: where tasks are, what they hold, why they do not run. */
@@ -138,7 +138,7 @@ function jsonOf(task: TaskInspection): object {
 }
 
 function print(task: TaskInspection, output: Output): void {
-  const { argsJson, kwargsJson, resultJson, checkpointJson, isRedacted, history } = task;
+  const { argsJson, kwargsJson, resultJson, checkpointJson, isRedacted, life } = task;
   const shown = [
     'id',
     'name',
@@ -165,7 +165,7 @@ function print(task: TaskInspection, output: Output): void {
   if (argsJson === null) output.line('input        not kept any more');
   if (resultJson !== null) output.line(`result       ${resultJson}`);
   if (checkpointJson !== null) output.line(`checkpoint   ${checkpointJson}`);
-  printHistory(history, output);
+  printLife(life, output);
 }
 
 function addWhy(parent: Command, output: Output, finish: (code: number) => void): void {

@@ -150,11 +150,19 @@ local function write_ended(id, record, how)
   return true
 end
 
+-- When a relay had it: for people, also when the task is over.
+local function path_in(options)
+  local from = string.find(options, MARK_PATH, 1, true)
+  local path = from and string.match(options, '^"path":"%d+%.%d+"', from)
+  return path and '{' .. path .. '}' or ''
+end
+
 -- The bytes are dropped at the end: only dead tasks need them again.
 local function drop_bytes(id, record)
   if record[BODY] == false then plan('UNLINK', root .. 'b:' .. id) end
   if record[CHECKPOINT_EPOCH] > 0 then plan('UNLINK', root .. 'c:' .. id) end
-  record[BODY], record[OPTIONS], record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = '', '', 0, 0
+  record[BODY], record[OPTIONS] = '', path_in(record[OPTIONS])
+  record[CHECKPOINT_EPOCH], record[CHECKPOINT_SEQ] = 0, 0
 end
 
 -- A message whose task was cancelled before it came: only now its follow-ups are known. It replaces the tombstone
