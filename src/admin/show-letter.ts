@@ -1,3 +1,5 @@
+import { encodeJson, toBytes } from '../task/json.ts';
+import { NO_OPTIONS_BYTES, readOptions } from '../task/read-options.ts';
 import type { Redact } from '../task/redact.ts';
 import { shownPayload } from '../task/redacted.ts';
 import { withCopies } from '../task/digest.ts';
@@ -24,7 +26,26 @@ export async function showLetter(
 ): Promise<ShownLetter | null> {
   const letter = redactLetter(await reads.showDeadLetter(id), redact);
   if (letter === null) return null;
-  return { ...letter, checkpointJson: await shownCheckpoint(ledgerReads, id, redact) };
+  const options = letter.isRedacted ? withoutHeaders(letter.options) : letter.options;
+  return { ...letter, options, checkpointJson: await shownCheckpoint(ledgerReads, id, redact) };
+}
+
+/** Their names without their values: a redactor knows arguments only, and headers may be anything. */
+function withoutHeaders(bytes: Uint8Array): Uint8Array {
+  try {
+    const { headers, wire, ...options } = readOptions({ options: bytes });
+    const hidden = (table: object): object =>
+      Object.fromEntries(Object.keys(table).map(name => [name, '[hidden]']));
+    return toBytes(
+      encodeJson({
+        ...options,
+        ...(headers === undefined ? {} : { headers: hidden(headers) }),
+        ...(wire === undefined ? {} : { wire: hidden(wire) }),
+      }),
+    );
+  } catch {
+    return NO_OPTIONS_BYTES;
+  }
 }
 
 /**
