@@ -3,7 +3,7 @@ import { maskUrl } from '../errors/mask-secrets.ts';
 import { TOP_LEVEL_TABLE } from '../options/top-level-table.ts';
 import type { Keyring } from '../task/keyring.ts';
 import { readMetrics, type ResolvedMetrics } from './metrics.ts';
-import { readTraces, type ResolvedTraces } from './traces.ts';
+import { readTraces, shownTraces, type ResolvedTraces } from './traces.ts';
 import type { ContextOption } from '../task/context-headers.ts';
 import type { Redactor } from '../task/redact.ts';
 import type { EventListeners } from '../telemetry/events.ts';
@@ -133,7 +133,8 @@ function sectionSettings(
   config: Readonly<Record<string, unknown>>,
   resolved: Pick<ResolvedConfig, 'celery' | 'schedule'>,
 ): Readonly<Record<string, Setting>> {
-  const { retention, admission, metrics, traces } = config;
+  const { retention, admission, metrics } = config;
+  const traces = shownTraces(config['traces']);
   const celery = shownRules(config['celery'], resolved.celery);
   const schedule = resolved.schedule.map(({ name }) => name);
   const given = { retention, admission, celery, metrics, traces, schedule };

@@ -438,6 +438,7 @@ export interface OutlastConfig {
   readonly metrics?: MetricsOptions | undefined;
   /**
    * Traces: `{ opentelemetry: true }` makes spans for the tracer of `@opentelemetry/api`, and sends W3C headers along.
+   * `{ sentry: Sentry }` does the same with Sentry.
    * @default {}
    */
   readonly traces?: TracesOptions | undefined;

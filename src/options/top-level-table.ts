@@ -156,7 +156,7 @@ export const TOP_LEVEL_TABLE: OptionTable = Object.freeze({
     type: 'TracesOptions',
     default: {},
     sentence:
-      'Traces: `{ opentelemetry: true }` makes spans for the tracer of `@opentelemetry/api`, and sends W3C headers along.',
+      'Traces: `{ opentelemetry: true }` makes spans for the tracer of `@opentelemetry/api`, and sends W3C headers along. `{ sentry: Sentry }` does the same with Sentry.',
     more: 'See [traces](../guides/traces.md).',
   },
   schedule: {

@@ -186,8 +186,9 @@ export class Producer<Tx> {
     const nowMs = clock.now();
     const around = surroundings?.() ?? {};
     // Where no span is made for the send, its request's trace goes on.
-    const traced = trace?.headers['traceparent'] === undefined ? ambientTrace() : trace.headers;
-    const isTraced = traced['traceparent'] !== undefined;
+    const made = trace?.headers ?? {};
+    const traced = made['traceparent'] === undefined ? { ...made, ...ambientTrace() } : made;
+    const isTraced = Object.keys(traced).length > 0;
     const context = isTraced ? { ...around.context, ...traced } : around.context;
     return {
       nowMs,
