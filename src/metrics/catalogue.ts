@@ -164,7 +164,11 @@ export const METRICS: Readonly<Record<MetricName, MetricRow>> = Object.freeze({
     ['what'],
     'Runs given back because something they need was away.',
   ),
-  outlast_timeouts_total: counter('timeouts', ['type'], 'Attempts ended by a timeout of the task.'),
+  outlast_timeouts_total: counter(
+    'timeouts',
+    ['type'],
+    'Timeouts of tasks; hard: it ended the attempt, soft: the attempt was told. Soft ones not of isolates.',
+  ),
   outlast_task_duration_seconds: seconds('task_duration_ms', TASK, 'Run time of handlers.'),
   outlast_overhead_seconds: seconds(
     'overhead_ms',

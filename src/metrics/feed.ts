@@ -57,6 +57,7 @@ function feedTasks(on: Source['on'], registry: Registry): void {
     registry.add('outlast_failures_total', [name, errorName(error)]);
     if (codeOf(error) === 'ERR_TIMEOUT') registry.add('outlast_timeouts_total', ['hard']);
   });
+  on('task:soft-timeout', () => registry.add('outlast_timeouts_total', ['soft']));
   on('task:retried', ({ name }) => registry.add('outlast_retries_total', [name]));
   on('task:released', ({ what }) => registry.add('outlast_releases_total', [what]));
   on('task:checkpointed', ({ name, bytes }) =>

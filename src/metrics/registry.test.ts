@@ -123,8 +123,10 @@ describe('the registry of a process', () => {
     });
     events.emit('admission:rejected', { ...ref, where, key: `tenant:${secret}`, retryAfterMs: 1 });
     events.emit('task:deduplicated', { ...ref, key: secret, original: secret });
+    events.emit('task:soft-timeout', { ...ref, attempt: 1, softTimeoutMs: 1 });
     const text = prometheusText(open.registry.snapshot());
     expect(text).toContain('outlast_admission_total{result="rejected",resource="tenant"');
+    expect(text).toContain('outlast_timeouts_total{type="soft"');
     expect(text).not.toContain(secret);
     await open.close();
   });

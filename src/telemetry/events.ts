@@ -34,6 +34,8 @@ export interface EventMap {
     readonly waitedMs: number;
     readonly lagMs: number | null;
   };
+  /** Its soft timeout is over, and it runs on. */
+  'task:soft-timeout': TaskEvent & { readonly attempt: number; readonly softTimeoutMs: number };
   'task:retried': TaskEvent & {
     readonly attempt: number;
     readonly delayMs: number;

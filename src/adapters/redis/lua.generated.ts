@@ -52,6 +52,7 @@ export const LUA: {
   readonly ledgerLookChord: Entry;
   readonly ledgerNoteChord: Entry;
   readonly ledgerNow: Entry;
+  readonly ledgerObjectives: Entry;
   readonly ledgerOpen: Entry;
   readonly ledgerParkFull: Entry;
   readonly ledgerPark: Entry;
@@ -62,7 +63,9 @@ export const LUA: {
   readonly ledgerRenew: Entry;
   readonly ledgerRevive: Entry;
   readonly ledgerSample: Entry;
+  readonly ledgerTallyAge: Entry;
   readonly ledgerTell: Entry;
+  readonly ledgerTotals: Entry;
   readonly ledgerWake: Entry;
   readonly release: Entry;
   readonly renew: Entry;
@@ -443,7 +446,7 @@ end
 return 1`,
   },
   ledgerAsideEnd: {
-    sha: '37974eccffcd6bac647ceed66c17c599a191af95',
+    sha: '70f099bfd7735fa84e0609226b4da270aa43f27f',
     text: `#!lua flags=allow-oom
 local root, id, err, celery_keep_ms, mark = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4]
 local time = redis.call('TIME')
@@ -454,6 +457,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -589,6 +636,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -597,6 +647,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -639,6 +690,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -764,7 +816,7 @@ flush()
 return 1`,
   },
   ledgerAsideList: {
-    sha: '6fd1ff3c3a64309d8006bdcb8ff2c3f002e1c870',
+    sha: '26a37fbe69c759c63ae82cc330eabfd046ed9acf',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes, after_score, after_id = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4]
 local time = redis.call('TIME')
@@ -775,6 +827,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -910,6 +1006,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -918,6 +1017,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -960,6 +1060,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -985,7 +1086,7 @@ local last = #aside == 2 * limit and { aside[#aside], aside[#aside - 1] } or fal
 return { last, found }`,
   },
   ledgerBeginFull: {
-    sha: '4f7cab00d81a65e8498df4776286733925770fc0',
+    sha: '5da72c64afe41795213759c4c754bb3ee0d97670',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1003,6 +1104,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1138,6 +1283,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1146,6 +1294,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1188,6 +1337,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -1446,7 +1596,12 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record) end
+  if record then
+    local is_copy = record[DIGEST] == read_parts(place)[1]
+    local known = answer_known(place, id, record)
+    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
+    return known
+  end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -1624,7 +1779,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBegin: {
-    sha: '29be6849b68be1a11e4e018e62645905860fd4f6',
+    sha: '0827549ab0a528d519869c4aefc771800d1b77d6',
     text: `#!lua
 local root = KEYS[1]
 local worker, run, limit, suspects = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
@@ -1642,6 +1797,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -1777,6 +1976,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -1785,6 +1987,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -1827,6 +2030,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2085,7 +2289,12 @@ end
 local function answer(place)
   local id = ids[place]
   local record = records[id]
-  if record then return answer_known(place, id, record) end
+  if record then
+    local is_copy = record[DIGEST] == read_parts(place)[1]
+    local known = answer_known(place, id, record)
+    if is_copy and (known == HELD or known == DONE) then tally(record[NAME], record[QUEUE], 'duplicates', 1) end
+    return known
+  end
   if fresh[id] then return read_parts(fresh[id])[1] == read_parts(place)[1] and BEGUN or CONFLICT end
   local expires, eta = expires_of[place], eta_of[place]
   if expires and expires <= now_ms then
@@ -2263,7 +2472,7 @@ end
 return begin(cmsgpack.unpack(ARGV[6]), cmsgpack.unpack(ARGV[8]), cmsgpack.unpack(ARGV[10]))`,
   },
   ledgerBuryMessages: {
-    sha: '10a12b3a6bef778da464c38af29c479c8b609f89',
+    sha: '85696849be402ce86362fc2e0fc8518e28b828e3',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -2274,6 +2483,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2409,6 +2662,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2417,6 +2673,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2459,6 +2716,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2482,7 +2740,7 @@ flush()
 return statuses`,
   },
   ledgerBuryRuns: {
-    sha: '52ed52dedec9c03ddf424e7ede4d90868fa6726a',
+    sha: 'c49e5ed37c02babed0371df6f75bae7caaff1f23',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -2493,6 +2751,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2628,6 +2930,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2636,6 +2941,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2678,6 +2984,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -2749,6 +3056,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -2761,7 +3069,7 @@ return settle(cmsgpack.unpack(ARGV[1]), 'u', function(id, record, item)
 end)`,
   },
   ledgerCancel: {
-    sha: '93e8d2dfca204063ab9076496b67347a0d2a32dc',
+    sha: '4b66829a10584551ccfe80e74821bdc6b1591860',
     text: `#!lua flags=allow-oom
 local root, id, how, celery_keep_ms = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -2772,6 +3080,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -2907,6 +3259,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -2915,6 +3270,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -2957,6 +3313,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3081,12 +3438,12 @@ tell_celery_revoked(id, record, 'revoked')
 note(record, 'c')
 finish(id, record, 'c', 'cancelled', DAY_MS)
 write(id, record)
-if how == 'copy' and #created > 0 then created, counted = {}, {} end
+if how == 'copy' and #created > 0 then created, counted, tallied, kept = {}, {}, {}, {} end
 flush()
 return 1`,
   },
   ledgerCheckpoint: {
-    sha: '4c3c977ceace620a712645b71715fedf76c06801',
+    sha: '4e67ece3ea73d13ecd13395da41cda69b355c8e7',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, seq, data = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4]), ARGV[5]
@@ -3098,6 +3455,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3233,6 +3634,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3241,6 +3645,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3283,6 +3688,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3302,7 +3708,7 @@ flush()
 return 1`,
   },
   ledgerCommitNew: {
-    sha: '71330e5b76fb46992a06697cb1c48d9f04b33d08',
+    sha: '182eb904162702c2bad603b12cdaf02542f0780a',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3313,6 +3719,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3448,6 +3898,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3456,6 +3909,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3498,6 +3952,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3569,9 +4024,10 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
     end
   end)
   local head, middle, tail, keep = around(worker, epoch, run, begun_ms, keep_ms)
-  local heads, tails = {}, {}
+  local heads, tails, names, done_of, slow_of = {}, {}, {}, {}, {}
   for number, kind in ipairs(kinds) do
     heads[number], tails[number] = head .. kind[2], kind[3] .. middle
+    names[number] = cmsgpack.unpack('\\148' .. kind[2])[1]
   end
   local done = ended[worker] or {}
   for place, id in ipairs(ids) do
@@ -3583,20 +4039,26 @@ for _, batch in ipairs(cmsgpack.unpack(ARGV[1])) do
       local kind, result = kind_of[place], results[place]
       local queue = kinds[kind][1]
       moved[queue] = (moved[queue] or 0) - 1
-      local kept = cmsgpack.pack(celery_keep_ms == 0 and result)
-      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept .. tail, 'PXAT', keep)
+      done_of[kind] = (done_of[kind] or 0) + 1
+      if objective_of(names[kind]) and is_slow(names[kind], id, begun_ms, cmsgpack.unpack('\\147' .. parts_of[place])[2]) then
+        slow_of[kind] = (slow_of[kind] or 0) + 1
+      end
+      local kept_result = cmsgpack.pack(celery_keep_ms == 0 and result)
+      plan('SET', root .. 't:' .. id, heads[kind] .. parts_of[place] .. tails[kind] .. kept_result .. tail, 'PXAT', keep)
       if celery_keep_ms > 0 and not untold[place] then write_celery(id, 'SUCCESS', result or 'null', 'null', nil, children[place]) end
       if after[place] then write_all_after(after[place]) end
     end
   end
   if #done > 0 then ended[worker] = done end
+  for kind, by in pairs(done_of) do tally(names[kind], kinds[kind][1], 'done', by) end
+  for kind, by in pairs(slow_of) do tally(names[kind], kinds[kind][1], 'slow', by) end
 end
 for _ in pairs(is_ended) do count('done', 1) end
 flush()
 return statuses`,
   },
   ledgerCommit: {
-    sha: 'c2cfe5520eeed8162bbede7d6f2f29cf191c3ff9',
+    sha: '9e51ee19d1bd2fab8af8d4f52ac0627264a57269',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3607,6 +4069,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -3742,6 +4248,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -3750,6 +4259,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -3792,6 +4302,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -3863,6 +4374,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -3963,7 +4475,7 @@ end
 return close(cmsgpack.unpack(ARGV[2]), function() return death end, ARGV[1] == '1')`,
   },
   ledgerEvacuateEnd: {
-    sha: '2cccf8f81cb9f7befa472522df6ca871059d5421',
+    sha: '7d8262c6062e8d4a50a95a37308dc54c4c556495',
     text: `#!lua flags=allow-oom
 local root, id, epoch = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -3974,6 +4486,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4109,6 +4665,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4117,6 +4676,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4159,6 +4719,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4226,7 +4787,7 @@ flush()
 return 1`,
   },
   ledgerEvacuateList: {
-    sha: '3c395d7d92edf202a044e206e65179aea4a163ef',
+    sha: '1e38c82acdf5a65dd6cecabc7c904f41fe75a635',
     text: `#!lua flags=no-writes
 local root, limit, most_bytes = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4237,6 +4798,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4372,6 +4977,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4380,6 +4988,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4422,6 +5031,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4449,7 +5059,7 @@ end
 return found`,
   },
   ledgerFail: {
-    sha: 'bdbb313c8e3d94a190bc514be1b534b48a557dda',
+    sha: '4bcbeef07b363aaab6c7ff4b644a2159b57bb9ff',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms = KEYS[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -4460,6 +5070,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4595,6 +5249,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4603,6 +5260,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -4645,6 +5303,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -4769,6 +5428,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -4779,6 +5439,8 @@ return settle(cmsgpack.unpack(ARGV[1]), 'f', function(id, record, item)
   local counter = is_crash and CRASHES or FAILURES
   record[counter] = record[counter] + 1
   blame(record, 1)
+  if not is_crash then tally(record[NAME], record[QUEUE], 'failed', 1) end
+  if delay_ms then tally(record[NAME], record[QUEUE], is_crash and 'resurrected' or 'retried', 1) end
   tell_celery_error(id, record, delay_ms and 'RETRY' or 'FAILURE', err)
   if delay_ms then
     note(record, is_crash and 'h' or 'f', err)
@@ -4818,7 +5480,7 @@ local _ = KEYS[1]
 return redis.call('INFO', 'server') .. redis.call('INFO', 'memory') .. redis.call('INFO', 'persistence')`,
   },
   ledgerIsolate: {
-    sha: '989401d9ee7ab6e48fc6e74ecdd1d4b68720c089',
+    sha: '9c2dd96544267a1fb9e43ac6d0dd91f35cfb0d25',
     text: `#!lua flags=allow-oom
 local root, named, queues, most = KEYS[1], cmsgpack.unpack(ARGV[1]), cmsgpack.unpack(ARGV[2]), tonumber(ARGV[3])
 local time = redis.call('TIME')
@@ -4829,6 +5491,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -4964,6 +5670,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -4972,6 +5681,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5014,6 +5724,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5154,6 +5865,7 @@ local function isolate(id, found, raw, why)
   note(record, 'u')
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
   write(id, record)
   isolated[#isolated + 1] = { id, record[NAME], record[QUEUE] }
 end
@@ -5311,7 +6023,7 @@ redis.call('PEXPIRE', chord, KEEP_COMPLETE_MS, 'LT')
 return { 3, results, signed }`,
   },
   ledgerLate: {
-    sha: '75c14dea22cdf1d4fe4bf8ba2f0f654df1507dcb',
+    sha: '743efa350e8bdefa2a8b241c0e9e0c24cdc52598',
     text: `#!lua flags=no-writes
 local root, late_ms = KEYS[1], tonumber(ARGV[1])
 local time = redis.call('TIME')
@@ -5322,6 +6034,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5457,6 +6213,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5465,6 +6224,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5507,6 +6267,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5639,8 +6400,20 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 return now_ms`,
   },
+  ledgerObjectives: {
+    sha: '0bc3708a6a642ee4d465604087fce44370a6354e',
+    text: `#!lua flags=no-writes
+local root = KEYS[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local found, all = {}, redis.call('HGETALL', root .. 'objectives')
+for place = 1, #all, 2 do
+  found[#found + 1] = { all[place], all[place + 1], redis.call('HGETALL', root .. 'slo:' .. all[place]) }
+end
+return { now_ms, found }`,
+  },
   ledgerOpen: {
-    sha: 'cf20c34e8ffbe2b055516495991f6d1683ea3289',
+    sha: '47b88fd962f6b7cfd99d7518dd68bc2364cf7d57',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local worker, process, host, pid, lease_ms = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -5648,12 +6421,18 @@ local time = redis.call('TIME')
 local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
 local leases = root .. 'leases'
 if redis.call('ZSCORE', leases, worker) or redis.call('ZSCORE', root .. 'closed', worker) then return 1 end
+local objectives = cmsgpack.unpack(ARGV[6])
+local without, said = objectives[1], objectives[2]
+for _, name in ipairs(without) do
+  if redis.call('HDEL', root .. 'objectives', name) == 1 then redis.call('UNLINK', root .. 'slo:' .. name) end
+end
+for place = 1, #said, 2 do redis.call('HSET', root .. 'objectives', said[place], said[place + 1]) end
 redis.call('HSET', root .. 'workers', worker, cmsgpack.pack({ process, host, pid, lease_ms, now_ms }))
 redis.call('ZADD', leases, now_ms + lease_ms, worker)
 return 1`,
   },
   ledgerParkFull: {
-    sha: 'ebf391ab0abc2743551d25222dcb48a3a9268606',
+    sha: '16e066ea30247a479c172945cb90e7bbf28a2e9c',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -5664,6 +6443,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -5799,6 +6622,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -5807,6 +6633,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -5849,6 +6676,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -5956,7 +6784,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPark: {
-    sha: 'f7805f27e678b538d471cdd183a657829cc6b66e',
+    sha: 'ddecd57dd2b9711227f9d0955d205bbb40233698',
     text: `#!lua
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -5967,6 +6795,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6102,6 +6974,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6110,6 +6985,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6152,6 +7028,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6259,7 +7136,7 @@ park(cmsgpack.unpack(ARGV[1]))
 return 1`,
   },
   ledgerPurge: {
-    sha: 'c7f50ea631afb1cc9608da90656aab7f3e3197d6',
+    sha: 'e3c14e8a38ed1984f9d04d428fa06d52daf3518a',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -6270,6 +7147,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6405,6 +7326,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6413,6 +7337,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6455,6 +7380,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6477,7 +7403,7 @@ flush()
 return statuses`,
   },
   ledgerRaiseEpoch: {
-    sha: '3b9e8641e1543e76cc88fa8abbd1f0a33bb5f2cb',
+    sha: '3e6418cc0ccc1e4a25e11972f1e58f0c3de3a661',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local id, epoch, run, above = ARGV[1], tonumber(ARGV[2]), ARGV[3], tonumber(ARGV[4])
@@ -6489,6 +7415,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6624,6 +7594,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6632,6 +7605,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6674,6 +7648,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -6691,7 +7666,7 @@ end
 return { 1, record[EPOCH] }`,
   },
   ledgerReap: {
-    sha: '9d083ae89fa4fb3096e967776705b5a38987ff48',
+    sha: 'b1b528293b90ce1bdc95a994b3fa653cd434fb58',
     text: `#!lua flags=allow-oom
 local root, limit, celery_keep_ms = KEYS[1], tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -6702,6 +7677,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -6837,6 +7856,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -6845,6 +7867,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -6887,6 +7910,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7008,6 +8032,7 @@ local function bring_back(id, record, worker, death)
     die(id, record, 'ERR_RESURRECTIONS_SPENT', err)
   else
     note(record, 'p', death)
+    tally(record[NAME], record[QUEUE], 'resurrected', 1)
     wait(id, record, nil)
   end
   write(id, record)
@@ -7041,7 +8066,7 @@ end
 return { now_ms, tasks, looked }`,
   },
   ledgerRelease: {
-    sha: '5e26e2b86152c1a2b0930df5ab7c3debe0766a56',
+    sha: 'b689ad3afe95d4b3af267e7af0939d34fb466a0f',
     text: `#!lua flags=allow-oom
 local root = KEYS[1]
 local time = redis.call('TIME')
@@ -7052,6 +8077,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7187,6 +8256,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7195,6 +8267,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7237,6 +8310,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7311,6 +8385,7 @@ local function settle(items, step, apply)
       statuses[place] = 1
     else
       statuses[place] = record[SETTLED] == mark and 1 or 2
+      if statuses[place] == 2 and step == 'c' then tally(record[NAME], record[QUEUE], 'stale', 1) end
     end
   end
   flush()
@@ -7335,7 +8410,7 @@ redis.call('ZADD', leases, now_ms + cmsgpack.unpack(row)[4], worker)
 return { 'open', redis.call('HGETALL', root .. 'r:' .. worker) }`,
   },
   ledgerRevive: {
-    sha: '0e88eafde8ff12e500cd1a0933767e107cec802d',
+    sha: '12a533100fefdbae052b0426aa2b65d959633659',
     text: `#!lua flags=allow-oom
 local root, id, version = KEYS[1], ARGV[1], tonumber(ARGV[2])
 local time = redis.call('TIME')
@@ -7346,6 +8421,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7481,6 +8600,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7489,6 +8611,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7531,6 +8654,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7638,8 +8762,31 @@ return {
   top > 0 and redis.call('ZREVRANGE', root .. 'failing', 0, top - 1, 'WITHSCORES') or {},
 }`,
   },
+  ledgerTallyAge: {
+    sha: 'd2cad194e86047bb521ab7f5764997541674a52b',
+    text: `#!lua flags=allow-oom
+local root, name = KEYS[1], ARGV[1]
+local time = redis.call('TIME')
+local now_ms = time[1] * 1000 + math.floor(time[2] / 1000)
+local HOUR_MS, MINUTES_KEPT_MS, BUCKETS_KEPT_MS, MOST_AHEAD_MS = 3600000, 25200000, 262800000, 3600000
+local key = root .. 'slo:' .. name
+local this_hour = now_ms - now_ms % HOUR_MS
+local all = redis.call('HGETALL', key)
+for place = 1, #all, 2 do
+  local figure, start = string.match(all[place], '^(%l+):(%d+)$')
+  local start_ms = tonumber(start or 0)
+  local hour = start_ms - start_ms % HOUR_MS
+  if start_ms > now_ms + MOST_AHEAD_MS or hour < this_hour - BUCKETS_KEPT_MS then
+    redis.call('HDEL', key, all[place])
+  elseif hour < this_hour - MINUTES_KEPT_MS and start_ms ~= hour then
+    redis.call('HDEL', key, all[place])
+    redis.call('HINCRBY', key, figure .. ':' .. string.format('%.0f', hour), all[place + 1])
+  end
+end
+return 1`,
+  },
   ledgerTell: {
-    sha: '6a597fbc0c94e17efb5e024ee2380659b4178415',
+    sha: '7104d3502efddcd07200c543cd38553a2385505e',
     text: `#!lua flags=allow-oom
 local root, celery_keep_ms, status, result, traceback, of = KEYS[1], tonumber(ARGV[1]), ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local time = redis.call('TIME')
@@ -7650,6 +8797,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -7785,6 +8976,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -7793,6 +8987,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -7835,6 +9030,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end
@@ -7901,8 +9097,14 @@ end
 flush()
 return told`,
   },
+  ledgerTotals: {
+    sha: 'f27a25c46e389fc9be983b262b5146d68006daf7',
+    text: `#!lua flags=no-writes
+local root = KEYS[1]
+return redis.call('HGETALL', root .. 'tally')`,
+  },
   ledgerWake: {
-    sha: '342e178eb7419b20bb889bc1240dd055e4faac33',
+    sha: '518411561026a3d175e62d3bf695b5f422467c00',
     text: `#!lua flags=allow-oom
 local root, ids = KEYS[1], cmsgpack.unpack(ARGV[1])
 local time = redis.call('TIME')
@@ -7913,6 +9115,50 @@ local ETA, EXPIRES, OPTIONS, BODY = 11, 12, 13, 14
 local FAILURES, CRASHES, BUDGET, DUE, SEQ = 15, 16, 17, 18, 19
 local CREATED, HISTORY, CHECKPOINT_EPOCH, CHECKPOINT_SEQ = 20, 21, 22, 23
 local DEATHS, ENDING, ENDED, WHY, ERROR, RESULT, KEEP = 24, 25, 26, 27, 28, 29, 30
+local tallied, kept, objectives = {}, {}, {}
+local KEPT = { done = true, dead = true, expired = true, slow = true }
+local function objective_of(name)
+  if objectives[name] == nil then objectives[name] = redis.call('HGET', root .. 'objectives', name) end
+  return objectives[name]
+end
+local function add_to(counts, key, figure, by)
+  local own = counts[key] or {}
+  counts[key] = own
+  own[figure] = (own[figure] or 0) + by
+end
+local function tally(name, queue, figure, by, is_message)
+  tallied[name] = tallied[name] or {}
+  add_to(tallied[name], queue, figure, by)
+  if KEPT[figure] and not is_message and objective_of(name) then add_to(kept, name, figure, by) end
+end
+local function sent_ms(id, created)
+  local high, low = string.match(id, '^(%x%x%x%x%x%x%x%x)%-(%x%x%x%x)%-7%x%x%x%-')
+  return math.min(created, high and tonumber(high .. low, 16) or created)
+end
+local function is_slow(name, id, created, eta)
+  local objective = objective_of(name)
+  local within = objective and tonumber(string.match(objective, '^%S+ (%S+)'))
+  return within and now_ms - math.max(sent_ms(id, created), eta or 0) > within
+end
+local MOST_SERIES, OTHER_NAME = 20000, '(other)'
+local function write_tallies()
+  local key = root .. 'tally'
+  for name, queues in pairs(tallied) do
+    for queue, figures in pairs(queues) do
+      for figure, by in pairs(figures) do
+        local field = cmsgpack.pack({ name, queue, figure })
+        if redis.call('HLEN', key) >= MOST_SERIES and redis.call('HEXISTS', key, field) == 0 then
+          field = cmsgpack.pack({ OTHER_NAME, OTHER_NAME, figure })
+        end
+        redis.call('HINCRBY', key, field, by)
+      end
+    end
+  end
+  local minute = string.format('%.0f', now_ms - now_ms % 60000)
+  for name, figures in pairs(kept) do
+    for figure, by in pairs(figures) do redis.call('HINCRBY', root .. 'slo:' .. name, figure .. ':' .. minute, by) end
+  end
+end
 local INLINE_BYTES = 1024
 local HISTORY_BYTES = 65536
 local DAY_MS = 86400000
@@ -8048,6 +9294,9 @@ local function finish(id, record, state, ending, keep_ms)
   record[RUN], record[OWNER], record[DUE], record[SEQ] = '', '', 0, 0
   record[KEEP] = now_ms + math.max(1, keep_ms)
   count(ending, 1)
+  if ending == 'purged' then return end
+  tally(record[NAME], record[QUEUE], ending, 1)
+  if ending == 'done' and is_slow(record[NAME], id, record[CREATED], record[ETA]) then tally(record[NAME], record[QUEUE], 'slow', 1) end
 end
 local function die(id, record, why, err)
   if record[EPOCH] > 0 and why ~= 'ERR_DIGEST' then write_ended(id, record, 'dead') end
@@ -8056,6 +9305,7 @@ local function die(id, record, why, err)
   record[DEATHS], record[WHY], record[ERROR] = record[DEATHS] + 1, why, err
   if record[FAILURES] + record[CRASHES] == 0 then blame(record, 1) end
   plan('ZADD', root .. 'dead', now_ms, id)
+  tally(record[NAME], record[QUEUE], 'dead', 1, record[EPOCH] == 0)
 end
 local function let_go(id, record)
   local owner = record[OWNER]
@@ -8098,6 +9348,7 @@ local function flush()
     if redis.call('HINCRBY', root .. 'running', queue, by) < 0 then redis.call('HSET', root .. 'running', queue, 0) end
   end
   for name, by in pairs(counted) do redis.call('HINCRBY', root .. 'ended', name, by) end
+  write_tallies()
   if #created > 0 then note_created() end
   if is_ready then redis.call('PUBLISH', root .. 'ready', '') end
 end

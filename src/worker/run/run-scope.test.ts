@@ -6,7 +6,7 @@ import { task } from '../../task/define-task.ts';
 import { digestOf } from '../../task/digest.ts';
 import type { EnvelopeOptions } from '../../task/envelope.ts';
 import { toBytes } from '../../task/json.ts';
-import { noEvents } from '../../telemetry/events.ts';
+import { Events } from '../../telemetry/events.ts';
 import { silentLogger } from '../../telemetry/logger.ts';
 import { unchecked } from '../../task/standard-schema.ts';
 import type { TaskContext } from '../context.ts';
@@ -33,7 +33,9 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
     warn: (_: object, message: string) => void warnings.push(message),
     child: () => log,
   };
-  const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
+  const events = new Events(() => undefined);
+  const emit = events.emit;
+  const runtime = { clock, random, faultPoint: noFaults, log, emit };
   const committed: string[] = [];
   const deadlines: unknown[] = [];
   const kept: number[] = [];
@@ -97,8 +99,22 @@ function setup(run: Run, options: EnvelopeOptions = {}, text = '[[],{},null]') {
       { runtime, handlers: new Map([[contract.name, handler]]) },
     ),
   );
-  return { time, settlement, committed, kept, warnings, stop, deadlines };
+  return { time, settlement, committed, kept, warnings, stop, deadlines, events };
 }
+
+it('a run is told of its soft timeout once, and goes on', async () => {
+  const { time, settlement, events } = setup(
+    () => new Promise<string>(resolve => void time.after(5_000, () => resolve('late'))),
+    { softTimeoutMs: 1_000 },
+  );
+  const told: unknown[] = [];
+  events.on('task:soft-timeout', event => void told.push(event));
+  await time.runUntil(10_000);
+  expect(await settlement).toMatchObject({ kind: 'commit' });
+  expect(told).toEqual([
+    { id: 'one', name: 'scope.task', queue: 'default', attempt: 1, softTimeoutMs: 1_000 },
+  ]);
+});
 
 describe('a handler that ignores its signal', () => {
   it('is a failed attempt at its timeout, and cannot write after that', async () => {

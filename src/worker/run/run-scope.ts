@@ -17,6 +17,7 @@ import { encodeStep } from '../effects/encode-step.ts';
 import type { Handler } from '../handler.ts';
 import { RunContext, type RunOperations } from './run-context.ts';
 import { type RunStop, type StopReason, softlyTimedOut, timedOut } from './settlement.ts';
+import { reportSoftTimeout } from './settler.ts';
 import { StepQueue } from '../effects/effect-once-door.ts';
 
 /** What a run needs from the ledger. Calls use the current epoch of the run, not the one it began with. */
@@ -241,20 +242,20 @@ export class RunScope implements RunOperations {
     if (timeoutMs !== undefined) timer(timeoutMs, () => this.#expire(timeoutMs, 'its timeout'));
     if (deadlineMs !== undefined)
       timer(deadlineMs - clock.now(), () => this.#expire(deadlineMs - clock.now(), 'its deadline'));
-    if (softTimeoutMs !== undefined) timer(softTimeoutMs, () => this.#softExpire());
+    if (softTimeoutMs !== undefined) timer(softTimeoutMs, () => this.#softExpire(softTimeoutMs));
   }
 
   #expire(timeoutMs: number, what: string): void {
     this.#end(timedOut(this.#task, timeoutMs, what));
   }
 
-  #softExpire(): void {
+  #softExpire(softTimeoutMs: number): void {
+    reportSoftTimeout(this.#task, softTimeoutMs, this.#deps.runtime.emit);
     this.#isSoftlyOver = true;
     this.#soft?.abort(softlyTimedOut(this.#task));
     const { onSoftTimeout } = this.#handler;
     if (!onSoftTimeout) return;
-    const report = (error: unknown): void =>
-      this.context.log.warn({ error }, 'onSoftTimeout failed');
+    const report = (error: unknown) => this.context.log.warn({ error }, 'onSoftTimeout failed');
     try {
       Promise.resolve(onSoftTimeout(this.context)).catch(report);
     } catch (error) {

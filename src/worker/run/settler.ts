@@ -205,6 +205,13 @@ function sinceDueMs({ id, envelope }: BegunTask, nowMs: number): number | null {
   return bornMs === null ? null : Math.max(0, nowMs - Math.max(bornMs, envelope.etaMs ?? 0));
 }
 
+/** A run is told that its soft timeout is over, and goes on. */
+export function reportSoftTimeout(task: BegunTask, softTimeoutMs: number, emit: EventSink): void {
+  const { id, envelope, failures } = task;
+  const { name, queue } = envelope;
+  emit('task:soft-timeout', { id, name, queue, attempt: failures + 1, softTimeoutMs });
+}
+
 export function reportStarted(
   task: BegunTask,
   waitedMs: number,
