@@ -111,7 +111,7 @@ export interface LoadedHandler {
 
 /**
  * Loads the modules that `patterns` name, relative to the config file `base`, and returns every
- * handler they export, ordered by file and by name. A handler exported under two names or by
+ * handler they export, alone or in a list, ordered by file and by name. A handler exported under two names or by
  * two modules counts once.
  */
 export async function loadTaskModules(
@@ -126,8 +126,9 @@ export async function loadTaskModules(
     // By name: native modules list their exports that way, jiti's in source order.
     for (const exportName of Object.keys(exports).toSorted()) {
       const value = exports[exportName];
-      if (isHandler(value) && !found.has(value))
-        found.set(value, { handler: value, file, exportName });
+      for (const handler of Array.isArray(value) ? (value as readonly unknown[]) : [value])
+        if (isHandler(handler) && !found.has(handler))
+          found.set(handler, { handler, file, exportName });
     }
   }
   return [...found.values()];

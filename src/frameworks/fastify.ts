@@ -124,5 +124,5 @@ function hangUpWhenClosing<R>(app: FastifyLike<R>): void {
 Object.assign(outlastPlugin, {
   [Symbol.for('skip-override')]: true,
   [Symbol.for('fastify.display-name')]: 'outlast',
-  [Symbol.for('plugin-meta')]: { name: 'outlast', fastify: '>=4.16.0' },
+  [Symbol.for('plugin-meta')]: { name: 'outlast', fastify: '>=4.29.0' },
 });
