@@ -128,7 +128,7 @@ const EXPORTS: Readonly<Record<string, readonly string[]>> = {
     'handlersOf',
   ],
   'outlast/dev': ['startDev'],
-  'outlast/testing': ['assertSent', 'createTestKit'],
+  'outlast/testing': ['assertSent', 'createTestKit', 'fakeContext'],
   'outlast/testing/vitest': [],
   'outlast/testing/jest': ['outlastMatchers'],
 };
