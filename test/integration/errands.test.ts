@@ -7,7 +7,7 @@ import { CliProcess, type Ended } from '../support/cli-project.ts';
 import { rabbitmqUrl, redisUrl, withDatabase } from '../support/servers.ts';
 
 const ROOT = join(import.meta.dirname, '../..');
-const EXAMPLE = join(ROOT, 'examples/04-errands');
+const EXAMPLE = join(ROOT, 'examples/08-errands');
 const README = readFileSync(join(EXAMPLE, 'README.md'), 'utf8');
 const PRINTED = /```text\n([^]*?)```/.exec(README)?.[1];
 

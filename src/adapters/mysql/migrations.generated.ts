@@ -10,7 +10,7 @@ interface Migration {
 
 export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outlast', breaking: false, inTransaction: true,
+    version: 1, name: '0001-tables', breaking: false, inTransaction: true,
     statements: [
       `create table outlast_outbox (
   id bigint not null auto_increment primary key,
@@ -46,7 +46,8 @@ export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   redacted_kwargs longblob,
   unique key outlast_outbox_task (task_id),
   key outlast_outbox_ordered (ordering_key, id),
-  key outlast_outbox_due (state, available_at, id, schema_version, retries, queue),
+  key outlast_outbox_due (state, available_at, id, schema_version, retries, queue, claims, deaths, created_at, eta),
+  key outlast_outbox_plain (ordering_key, state, available_at, id),
   key outlast_outbox_claimed (claim_token, claimed_by, claimed_until),
   constraint outlast_outbox_claim check (
     (state = 'claimed') = (claim_token is not null)
@@ -147,11 +148,6 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   ends_at datetime(6) not null,
   key outlast_effect_key_ends_at (ends_at)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 4, name: '0004-ends-and-tiers', breaking: false, inTransaction: true,
-    statements: [
       `create table outlast_tier (
   role varchar(16) not null,
   store_hash varchar(64) not null,
@@ -159,19 +155,6 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   last_at datetime(6) not null,
   primary key (role, store_hash)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 5, name: '0005-rows-that-came-back', breaking: false, inTransaction: true,
-    statements: [
-      `alter table outlast_outbox
-  drop key outlast_outbox_due,
-  add key outlast_outbox_due (state, available_at, id, schema_version, retries, queue, claims, deaths, created_at, eta)`,
-    ],
-  },
-  {
-    version: 6, name: '0006-schedules', breaking: false, inTransaction: true,
-    statements: [
       `create table outlast_schedule (
   name varchar(128) not null primary key,
   version varchar(64) not null,
@@ -193,12 +176,6 @@ select high.n * 256 + low.n from byte high cross join byte low`,
   constraint outlast_schedule_next check (due_ms is null or next_slot_ms is not null),
   key outlast_schedule_due (paused, due_ms)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin`,
-    ],
-  },
-  {
-    version: 7, name: '0007-plain-and-keyed-rows', breaking: false, inTransaction: true,
-    statements: [
-      `alter table outlast_outbox add key outlast_outbox_plain (ordering_key, state, available_at, id)`,
     ],
   },
 ];

@@ -83,7 +83,7 @@ describe('a session of Outlast', () => {
     const shortTimeout = await MysqlDatabase.open({
       url: server.url,
       poolSize: 1,
-      queryTimeoutMs: 200,
+      queryTimeoutMs: 3_000,
     });
     onTestFinished(() => shortTimeout.close());
     await expect(shortTimeout.query('select sleep(20)')).rejects.toMatchObject({

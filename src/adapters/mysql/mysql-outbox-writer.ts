@@ -353,7 +353,7 @@ function judgeId(task: NewTask, digest: string | null): WriteAnswer {
 function slotsMissing(): Error {
   return outlastError('ERR_SCHEMA_MISSING', {
     message: 'outlast_ordering_key lacks rows, so nothing keeps the order of sends',
-    hint: 'Restore the rows 0 to 65535 that the migration 0001-outlast inserts.',
+    hint: 'Restore the rows 0 to 65535 that the migration 0001-tables inserts.',
     fields: {},
   });
 }

@@ -10,7 +10,7 @@ interface Migration {
 
 export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   {
-    version: 1, name: '0001-outlast', breaking: false, inTransaction: true,
+    version: 1, name: '0001-tables', breaking: false, inTransaction: true,
     statements: [
       `create table outlast_outbox (
   id bigint generated always as identity primary key,
@@ -46,7 +46,9 @@ export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   redacted_kwargs bytea,
   constraint outlast_outbox_task unique (task_id)
 )`,
-      `create index outlast_outbox_due on outlast_outbox (available_at, id) where state = 'pending'`,
+      `create index outlast_outbox_plain on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is null`,
+      `create index outlast_outbox_keyed on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is not null`,
+      `create index outlast_outbox_again on outlast_outbox (created_at) where state = 'pending' and (claims > 0 or deaths > 0)`,
       `create index outlast_outbox_claimed on outlast_outbox (claim_token) where state = 'claimed'`,
       `create index outlast_outbox_ordered on outlast_outbox (ordering_key, id) where ordering_key is not null`,
       `create index outlast_outbox_sent on outlast_outbox (available_at, id) where state = 'sent'`,
@@ -132,16 +134,7 @@ export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   ended_at timestamptz,
   keep_until timestamptz,
   refused_at timestamptz,
-  refused_by text,
-  constraint outlast_task_state check (state in ('waiting', 'refused', 'running', 'done', 'dead', 'cancelled')),
-  constraint outlast_task_ending check (ending in ('done', 'discarded', 'dead', 'cancelled', 'expired')),
-  constraint outlast_task_owned check ((state = 'running') = (owner is not null)),
-  constraint outlast_task_begun check (state <> 'running' or (run is not null and epoch > 0)),
-  constraint outlast_task_ended check (
-    (state in ('done', 'dead', 'cancelled')) = (ending is not null)
-    and (ending is null) = (ended_at is null)
-  ),
-  constraint outlast_task_kept check ((state in ('done', 'cancelled')) = (keep_until is not null))
+  refused_by text
 )`,
       `create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting' and not suspect`,
       `create index outlast_task_suspected on outlast_task (queue, priority, due, seq) where state = 'waiting' and suspect`,
@@ -155,7 +148,7 @@ export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   where failures + crashes > 0 and state in ('waiting', 'running', 'dead')`,
       `create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled'`,
       `alter table outlast_task set (
-  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
+  fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
 )`,
       `create table outlast_worker (
   id text primary key,
@@ -168,6 +161,7 @@ export const MIGRATIONS: readonly [Migration, ...Migration[]] = [
   opened_at timestamptz not null default clock_timestamp(),
   queues text[] not null default '{}',
   draining boolean not null default false,
+  death text,
   constraint outlast_worker_state check (state in ('open', 'closed'))
 )`,
       `create index outlast_worker_process on outlast_worker (process)`,
@@ -263,18 +257,40 @@ $$`,
   group_id text primary key,
   since timestamptz not null,
   size integer,
-  body text
+  body text,
+  parts integer not null default 0
 )`,
       `create index outlast_chord_since on outlast_chord (since, group_id)`,
       `create function outlast_chord_opened() returns trigger
 language plpgsql as $$
 begin
-  insert into outlast_chord (group_id, since) values (new.group_id, new.joined_at) on conflict (group_id) do nothing;
+  insert into outlast_chord as c (group_id, since, parts)
+  values (new.group_id, new.joined_at, (new.result is not null)::integer)
+  on conflict (group_id) do update set parts = c.parts + excluded.parts where excluded.parts > 0;
   return null;
 end
 $$`,
       `create trigger outlast_chord_part_joined after insert on outlast_chord_part for each row
   execute function outlast_chord_opened()`,
+      `create trigger outlast_chord_part_repaired after update on outlast_chord_part for each row
+  when (old.result is null and new.result is not null)
+  execute function outlast_chord_opened()`,
+      `create function outlast_chord_join(
+  of_group text, at_place integer, of_size integer, by_task text, with_result bytea, signed boolean,
+  out has_result boolean, out parts integer)
+language plpgsql as $$
+begin
+  insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
+  values (of_group, at_place, of_size, by_task, with_result, signed)
+  on conflict (group_id, place) do update
+  set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
+  where p.result is null and excluded.result is not null;
+  -- A statement of its own: the trigger has counted before it begins.
+  select p.result is not null, c.parts into has_result, parts
+  from outlast_chord_part p left join outlast_chord c on c.group_id = p.group_id
+  where p.group_id = of_group and p.place = at_place;
+end
+$$`,
       `create table outlast_generation (
   node text primary key,
   shown text not null,
@@ -391,61 +407,6 @@ values ('this database', (extract(epoch from pg_postmaster_start_time()) * 10000
       `create table outlast_moved (
   task_id text primary key
 )`,
-    ],
-  },
-  {
-    version: 2, name: '0002-cheaper-tasks', breaking: false, inTransaction: true,
-    statements: [
-      `alter table outlast_task
-  drop constraint outlast_task_state,
-  drop constraint outlast_task_ending,
-  drop constraint outlast_task_owned,
-  drop constraint outlast_task_begun,
-  drop constraint outlast_task_ended,
-  drop constraint outlast_task_kept`,
-      `alter table outlast_task set (fillfactor = 50)`,
-    ],
-  },
-  {
-    version: 3, name: '0003-chord-counts', breaking: false, inTransaction: true,
-    statements: [
-      `lock table outlast_chord_part in share row exclusive mode`,
-      `alter table outlast_chord add column parts integer not null default 0`,
-      `update outlast_chord c set parts = (select count(p.result) from outlast_chord_part p where p.group_id = c.group_id)
-where exists (select 1 from outlast_chord_part p where p.group_id = c.group_id)`,
-      `create or replace function outlast_chord_opened() returns trigger
-language plpgsql as $$
-begin
-  insert into outlast_chord as c (group_id, since, parts)
-  values (new.group_id, new.joined_at, (new.result is not null)::integer)
-  on conflict (group_id) do update set parts = c.parts + excluded.parts where excluded.parts > 0;
-  return null;
-end
-$$`,
-      `create trigger outlast_chord_part_repaired after update on outlast_chord_part for each row
-  when (old.result is null and new.result is not null)
-  execute function outlast_chord_opened()`,
-      `create function outlast_chord_join(
-  of_group text, at_place integer, of_size integer, by_task text, with_result bytea, signed boolean,
-  out has_result boolean, out parts integer)
-language plpgsql as $$
-begin
-  insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
-  values (of_group, at_place, of_size, by_task, with_result, signed)
-  on conflict (group_id, place) do update
-  set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
-  where p.result is null and excluded.result is not null;
-  -- A statement of its own: the trigger has counted before it begins.
-  select p.result is not null, c.parts into has_result, parts
-  from outlast_chord_part p left join outlast_chord c on c.group_id = p.group_id
-  where p.group_id = of_group and p.place = at_place;
-end
-$$`,
-    ],
-  },
-  {
-    version: 4, name: '0004-ends-and-tiers', breaking: false, inTransaction: true,
-    statements: [
       `create table outlast_never_sent (
   task_id text primary key,
   of_id text not null,
@@ -454,17 +415,6 @@ $$`,
   keep_until timestamptz not null
 )`,
       `create index outlast_never_sent_keep_until on outlast_never_sent (keep_until)`,
-    ],
-  },
-  {
-    version: 5, name: '0005-rows-that-came-back', breaking: false, inTransaction: false,
-    statements: [
-      `create index concurrently outlast_outbox_again on outlast_outbox (created_at) where state = 'pending' and (claims > 0 or deaths > 0)`,
-    ],
-  },
-  {
-    version: 6, name: '0006-schedules', breaking: false, inTransaction: true,
-    statements: [
       `create table outlast_schedule (
   name text primary key,
   version text not null,
@@ -486,25 +436,6 @@ $$`,
   constraint outlast_schedule_due check (due_ms is null or next_slot_ms is not null)
 )`,
       `create index outlast_schedule_due on outlast_schedule (due_ms) where not paused`,
-    ],
-  },
-  {
-    version: 7, name: '0007-plain-and-keyed-rows', breaking: false, inTransaction: false,
-    statements: [
-      `create index concurrently outlast_outbox_plain on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is null`,
-      `create index concurrently outlast_outbox_keyed on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is not null`,
-      `drop index concurrently if exists outlast_outbox_due`,
-    ],
-  },
-  {
-    version: 8, name: '0008-how-workers-died', breaking: false, inTransaction: true,
-    statements: [
-      `alter table outlast_worker add column death text`,
-    ],
-  },
-  {
-    version: 9, name: '0009-tallies', breaking: false, inTransaction: true,
-    statements: [
       `create table outlast_objective (
   name text primary key,
   success numeric,

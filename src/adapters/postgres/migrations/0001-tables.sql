@@ -41,7 +41,13 @@ create table outlast_outbox (
   -- every INSERT reads and prepares it anew, which was a fifth of what a task costs in the user's own transaction.
   constraint outlast_outbox_task unique (task_id)
 );
-create index outlast_outbox_due on outlast_outbox (available_at, id) where state = 'pending';
+-- Rows with an ordering key are looked up by key, and only the first of each. They have an index of their own, so that a look
+-- for other rows does not walk over a backlog of them.
+create index outlast_outbox_plain on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is null;
+create index outlast_outbox_keyed on outlast_outbox (available_at, id) where state = 'pending' and ordering_key is not null;
+-- Rows that a relay has had before and that wait again: failed, deferred or given back, or once a dead letter. Since when they
+-- are due is not in an index of due rows, whose time is that of the next attempt.
+create index outlast_outbox_again on outlast_outbox (created_at) where state = 'pending' and (claims > 0 or deaths > 0);
 create index outlast_outbox_claimed on outlast_outbox (claim_token) where state = 'claimed';
 create index outlast_outbox_ordered on outlast_outbox (ordering_key, id) where ordering_key is not null;
 -- Figures for people come from indexes, so that a table of millions is not read to count a few rows. Each holds only
@@ -144,17 +150,9 @@ create table outlast_task (
   -- A task that a worker could not run is set aside: it has its own state, so that it neither stands in front of tasks
   -- that can run nor is read by workers that cannot run it.
   refused_at timestamptz,
-  refused_by text,
-  constraint outlast_task_state check (state in ('waiting', 'refused', 'running', 'done', 'dead', 'cancelled')),
-  constraint outlast_task_ending check (ending in ('done', 'discarded', 'dead', 'cancelled', 'expired')),
-  constraint outlast_task_owned check ((state = 'running') = (owner is not null)),
-  constraint outlast_task_begun check (state <> 'running' or (run is not null and epoch > 0)),
-  constraint outlast_task_ended check (
-    (state in ('done', 'dead', 'cancelled')) = (ending is not null)
-    and (ending is null) = (ended_at is null)
-  ),
-  -- Only tasks that are over and not dead may ever be deleted.
-  constraint outlast_task_kept check ((state in ('done', 'cancelled')) = (keep_until is not null))
+  refused_by text
+  -- There is no CHECK, as in the outbox: six of them were half of what an INSERT cost the server. A running task has an owner, a
+  -- run and an epoch; one that is over has an ending and the time of it; only what is over and not dead is ever deleted.
 );
 create index outlast_task_waiting on outlast_task (queue, priority, due, seq) where state = 'waiting' and not suspect;
 create index outlast_task_suspected on outlast_task (queue, priority, due, seq) where state = 'waiting' and suspect;
@@ -167,8 +165,9 @@ create index outlast_task_refused_at on outlast_task (refused_at) where state = 
 create index outlast_task_failing on outlast_task (name) include (failures, crashes)
   where failures + crashes > 0 and state in ('waiting', 'running', 'dead');
 create index outlast_task_withdrawn on outlast_task (ending) where state = 'cancelled';
+-- A task is written three times. On the page where it is, only what changed goes to the log.
 alter table outlast_task set (
-  autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
+  fillfactor = 50, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000
 );
 
 -- One row per incarnation of a worker process, with one deadline for all it runs.
@@ -184,6 +183,8 @@ create table outlast_worker (
   -- The queues it takes from, as last reported; none before the first report, and none while it drains.
   queues text[] not null default '{}',
   draining boolean not null default false,
+  -- How it ended, as its supervisor or a reaper knows it: a line for the history of each task that it was running.
+  death text,
   constraint outlast_worker_state check (state in ('open', 'closed'))
 );
 create index outlast_worker_process on outlast_worker (process);
@@ -311,19 +312,49 @@ create table outlast_chord (
   since timestamptz not null,
   -- As sent with the header; null: known only by its parts.
   size integer,
-  body text
+  body text,
+  -- How many parts with a result have joined. Counted in its one row: the part that completes a chord need not read all others
+  -- to know it.
+  parts integer not null default 0
 );
 create index outlast_chord_since on outlast_chord (since, group_id);
 
+-- The lock of the row lasts until the end of the transaction: of two sessions that join the same chord, the later one finds both
+-- counted.
 create function outlast_chord_opened() returns trigger
 language plpgsql as $$
 begin
-  insert into outlast_chord (group_id, since) values (new.group_id, new.joined_at) on conflict (group_id) do nothing;
+  insert into outlast_chord as c (group_id, since, parts)
+  values (new.group_id, new.joined_at, (new.result is not null)::integer)
+  on conflict (group_id) do update set parts = c.parts + excluded.parts where excluded.parts > 0;
   return null;
 end
 $$;
 create trigger outlast_chord_part_joined after insert on outlast_chord_part for each row
   execute function outlast_chord_opened();
+create trigger outlast_chord_part_repaired after update on outlast_chord_part for each row
+  when (old.result is null and new.result is not null)
+  execute function outlast_chord_opened();
+
+-- Counts a part of a chord, once, and returns how far the chord is: null where it is not open. A result replaces a
+-- failure, never the other way round. A part whose result any sender may have chosen is marked: the body of its chord is
+-- not signed.
+create function outlast_chord_join(
+  of_group text, at_place integer, of_size integer, by_task text, with_result bytea, signed boolean,
+  out has_result boolean, out parts integer)
+language plpgsql as $$
+begin
+  insert into outlast_chord_part as p (group_id, place, size, task_id, result, is_signed)
+  values (of_group, at_place, of_size, by_task, with_result, signed)
+  on conflict (group_id, place) do update
+  set task_id = excluded.task_id, result = excluded.result, is_signed = excluded.is_signed, joined_at = clock_timestamp()
+  where p.result is null and excluded.result is not null;
+  -- A statement of its own: the trigger has counted before it begins.
+  select p.result is not null, c.parts into has_result, parts
+  from outlast_chord_part p left join outlast_chord c on c.group_id = p.group_id
+  where p.group_id = of_group and p.place = at_place;
+end
+$$;
 
 -- How often a ledger elsewhere has lost its memory. Epochs begin above it, so that a fence never goes backwards.
 create table outlast_generation (
@@ -492,4 +523,72 @@ create table outlast_tier (
 -- Tasks that a move between tiers has put into the outbox, while it lasts: if killed half-way, it puts in none twice.
 create table outlast_moved (
   task_id text primary key
+);
+
+-- Steps of workflows that are never sent, because the task `of_id` ended without a result: their waiters read it here.
+create table outlast_never_sent (
+  task_id text primary key,
+  of_id text not null,
+  ending text not null,
+  -- JSON text `{ type, message, traceback }`.
+  error bytea not null,
+  keep_until timestamptz not null
+);
+create index outlast_never_sent_keep_until on outlast_never_sent (keep_until);
+
+-- Schedules. The advance of a slot and the outbox row of its task are one transaction. Times are milliseconds since 1970.
+create table outlast_schedule (
+  name text primary key,
+  -- Drawn anew by every change: a change is written only by a process that has seen the row as it is.
+  version text not null,
+  origin text not null check (origin in ('config', 'api')),
+  paused boolean not null default false,
+  definition text not null,
+  -- SHA-256 of the definition, as hexadecimal text.
+  digest text not null,
+  seal text,
+  -- The first slot that has neither fired nor been skipped; null: there is no further one.
+  next_slot_ms bigint,
+  -- When a scheduler looks at it next: at its slot, later after an error or behind a task that is not over.
+  due_ms bigint,
+  last_slot_ms bigint,
+  last_task text,
+  fired bigint not null default 0,
+  missed bigint not null default 0,
+  error text,
+  -- Of a schedule of a configuration: how long a running process has vouched for it.
+  declared_until_ms bigint,
+  disputed_until_ms bigint,
+  constraint outlast_schedule_declared check ((origin = 'config') = (declared_until_ms is not null)),
+  constraint outlast_schedule_due check (due_ms is null or next_slot_ms is not null)
+);
+create index outlast_schedule_due on outlast_schedule (due_ms) where not paused;
+
+-- What the tasks of handlers promise, as the last worker that opened has said it.
+create table outlast_objective (
+  name text primary key,
+  success numeric,
+  within_ms bigint,
+  latency numeric
+);
+
+-- What happened to tasks: each step adds rows in its own statement, and never changes one, so that no step waits for another. The
+-- housekeeper adds them up. `at` is a minute, or -infinity for a task without an objective.
+create table outlast_tally (
+  name text not null,
+  queue text not null,
+  figure text not null,
+  at timestamptz not null,
+  count bigint not null
+);
+alter table outlast_tally set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000);
+
+-- The sums: of minutes, of hours that are over for long, and of the rest since the beginning (-infinity).
+create table outlast_tally_sum (
+  name text not null,
+  queue text not null,
+  figure text not null,
+  at timestamptz not null,
+  count bigint not null,
+  primary key (name, queue, figure, at)
 );

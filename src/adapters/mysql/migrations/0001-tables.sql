@@ -43,7 +43,9 @@ create table outlast_outbox (
   redacted_kwargs longblob,
   unique key outlast_outbox_task (task_id),
   key outlast_outbox_ordered (ordering_key, id),
-  key outlast_outbox_due (state, available_at, id, schema_version, retries, queue),
+  key outlast_outbox_due (state, available_at, id, schema_version, retries, queue, claims, deaths, created_at, eta),
+  -- Due rows without an ordering key, so that a look for them does not walk over a backlog under a key.
+  key outlast_outbox_plain (ordering_key, state, available_at, id),
   -- Everything that shows whether a claim is over, so that the check touches no other rows.
   key outlast_outbox_claimed (claim_token, claimed_by, claimed_until),
   -- Claimed means owned: token, owner and end of the claim are set, all or none.
@@ -177,4 +179,43 @@ create table outlast_effect_key (
   -- After this the key starts anew.
   ends_at datetime(6) not null,
   key outlast_effect_key_ends_at (ends_at)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin;
+
+-- Brokers and ledgers that have served beside this database, by their addresses: a store that is not configured any more may
+-- still have tasks.
+create table outlast_tier (
+  role varchar(16) not null,
+  -- SHA-256 of `store`, as hexadecimal text: an address may be longer than what an index takes.
+  store_hash varchar(64) not null,
+  store text not null,
+  last_at datetime(6) not null,
+  primary key (role, store_hash)
+) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin;
+
+-- Schedules. The advance of a slot and the outbox row of its task are one transaction. Times are milliseconds since 1970.
+create table outlast_schedule (
+  name varchar(128) not null primary key,
+  -- Drawn anew by every change: a change is written only by a process that has seen the row as it is.
+  version varchar(64) not null,
+  origin varchar(8) not null check (origin in ('config', 'api')),
+  paused boolean not null default false,
+  definition mediumtext not null,
+  -- SHA-256 of the definition, as hexadecimal text.
+  digest varchar(64) not null,
+  seal varchar(255),
+  -- The first slot that has neither fired nor been skipped; null: there is no further one.
+  next_slot_ms bigint,
+  -- When a scheduler looks at it next: at its slot, later after an error or behind a task that is not over.
+  due_ms bigint,
+  last_slot_ms bigint,
+  last_task varchar(128),
+  fired bigint not null default 0,
+  missed bigint not null default 0,
+  error text,
+  -- Of a schedule of a configuration: how long a running process has vouched for it.
+  declared_until_ms bigint,
+  disputed_until_ms bigint,
+  constraint outlast_schedule_declared check ((origin = 'config') = (declared_until_ms is not null)),
+  constraint outlast_schedule_next check (due_ms is null or next_slot_ms is not null),
+  key outlast_schedule_due (paused, due_ms)
 ) engine = InnoDB default character set utf8mb4 collate utf8mb4_bin;
