@@ -279,8 +279,8 @@ export interface CeleryOptions {
   readonly defaultQueue?: string | undefined;
   /**
    * `redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords
-   * that Python sends are counted there, because only that knows how many parts they have, and Python's callers find
-   * our results there.
+   * of Python's workflows are counted there, because Python's workers look there for how many parts they have, and
+   * Python's callers find our results there.
    * @default none
    */
   readonly chordBackend?: string | undefined;

@@ -220,6 +220,7 @@ export class Context {
     const open = async () =>
       await this.#resources.get('celery chords', () => openCeleryChords(chordBackend));
     return {
+      announce: async chords => await (await open()).announce(chords),
       join: async part => await (await open()).join(part),
       tell: async (...end) => await (await open()).tell(...end),
       store: async replies => await (await open()).store(replies),

@@ -21,6 +21,7 @@ import { resultsOf } from '../result/result-handle.ts';
 import type { ScheduleStore } from '../schedule/schedule-store.ts';
 import type { FaultPoint } from '../runtime/runtime.ts';
 import type { Envelope } from '../task/envelope.ts';
+import { readOptions } from '../task/read-options.ts';
 import { ledgerIn } from './openers.ts';
 
 /** Every port, on the stores the configuration names. */
@@ -106,7 +107,10 @@ function storesInDatabase(parts: TierParts): Stores {
     outbox: inside.outbox,
     broker: withChordRegistration(
       broker ?? inside.broker,
-      messages => inside.noteChords(messages.filter(isNoted)),
+      async messages => {
+        await inside.noteChords(messages.filter(isNoted));
+        await announce(messages, celeryChords);
+      },
       renew,
       celeryChords?.store,
     ),
@@ -124,6 +128,14 @@ function storesInDatabase(parts: TierParts): Stores {
     evacuation: inside.evacuation,
     tiers,
   };
+}
+
+async function announce(
+  messages: readonly Envelope[],
+  celeryChords: TierParts['celeryChords'],
+): Promise<void> {
+  const chords = messages.flatMap(message => readOptions(message).announced ?? []);
+  if (chords.length > 0) await celeryChords?.announce(chords);
 }
 
 /** The same stores with another outbox in front of the ledger. */

@@ -1,9 +1,10 @@
+import type { ChordSize } from '../task/envelope.ts';
 import type { Reply, ReportedEnd } from '../wire/reply.ts';
 
 export interface ChordPart {
   readonly groupId: string;
   readonly index: number;
-  /** How many parts the chord has; null: its sender did not send a size, so it cannot be completed here. */
+  /** How many parts the chord has; null: only Celery's result backend knows it, where it is counted. */
   readonly size: number | null;
   readonly taskId: string;
   /** The id of the chord's body, if its sender chose one: its waiters can then learn that it will not come. */
@@ -16,8 +17,10 @@ export interface ChordPart {
   readonly isSigned?: true;
 }
 
-/** Celery's result backend, where the ledger is elsewhere: it knows the size of chords that Python sends. */
+/** Celery's result backend, where the ledger is elsewhere: it knows the size of chords that are in Python's form. */
 export interface CeleryChords {
+  /** Before the headers of these chords are sent: Celery's workers look for the sizes there. */
+  readonly announce: (chords: readonly ChordSize[]) => Promise<void>;
   readonly join: (part: ChordPart) => Promise<ChordAnswer>;
   /** Stores how tasks ended that are never sent, for the callers that wait there. */
   readonly tell: (ids: readonly string[], told: ReportedEnd, of: string) => Promise<void>;

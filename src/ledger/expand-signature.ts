@@ -1,4 +1,5 @@
 import { derivedId } from '../task/digest.ts';
+import type { ChordSize } from '../task/envelope.ts';
 import { itemsOf, membersOf } from '../task/json-slices.ts';
 import { decodePython } from '../task/json.ts';
 import { readSignature, withOptions, type Signature } from '../task/signature.ts';
@@ -13,6 +14,8 @@ export interface SendContext {
   readonly group?: { readonly id: string; readonly index: number };
   /** Body of the chord whose header this belongs to. */
   readonly chord?: string;
+  /** Chords are counted where Celery counts, which takes their size from there and not from their messages. */
+  readonly countsUnsized?: boolean | undefined;
 }
 
 /** One task to send: a signature with everything its context adds. */
@@ -25,6 +28,8 @@ export interface Sending {
   readonly chain: readonly string[] | null;
   readonly group: { readonly id: string; readonly index: number } | null;
   readonly chord: string | null;
+  /** The chords whose headers it belongs to, the innermost first, if their sizes must be known before it is sent. */
+  readonly announced?: readonly ChordSize[];
 }
 
 /**
@@ -83,6 +88,7 @@ function expandGroup(signature: Signature, context: SendContext): readonly Sendi
       chain: null,
       group: { id, index },
       ...(chord === null ? {} : { chord }),
+      countsUnsized: context.countsUnsized,
     }),
   );
 }
@@ -96,6 +102,8 @@ function expandChord(signature: Signature, context: SendContext): readonly Sendi
   const header = headerOf(parts.get('header') ?? '[]', context.id);
   const bodyId = textIn(readSignature(body).options, 'task_id') ?? textIn(options, 'task_id');
   const chain = restAfter(signature, context);
+  const { countsUnsized } = context;
+  const size = header.tasks.length;
   const finished = withOptions(
     withErrbacks(withLinks(body, signature), signature),
     {
@@ -104,19 +112,28 @@ function expandChord(signature: Signature, context: SendContext): readonly Sendi
       // A chord in the header of another, or at the end of a chain there, counts there when its body is done.
       ...placeOf(context.group ?? groupIn(options), context.chord ?? objectIn(options, 'chord')),
     },
-    header.tasks.length,
+    countsUnsized === true ? null : size,
   );
-  if (header.tasks.length === 0)
-    return expandSignature(finished, { id: context.id, argument: '[]', chain: null });
-  return header.tasks.flatMap((task, index) =>
+  if (size === 0)
+    return expandSignature(finished, {
+      id: context.id,
+      argument: '[]',
+      chain: null,
+      countsUnsized,
+    });
+  const sendings = header.tasks.flatMap((task, index) =>
     expandSignature(task, {
       id: derivedId(header.id, `group:${index}`),
       argument: context.argument,
       chain: null,
       group: { id: header.id, index },
       chord: finished,
+      countsUnsized,
     }),
   );
+  if (countsUnsized !== true) return sendings;
+  const own: ChordSize = { groupId: header.id, size };
+  return sendings.map(sending => ({ ...sending, announced: [...(sending.announced ?? []), own] }));
 }
 
 /** A group, or the bare list of its tasks. */
@@ -135,7 +152,7 @@ export function headerOf(
 
 function expandChain(signature: Signature, context: SendContext): readonly Sending[] {
   const { options } = signature;
-  const { id } = context;
+  const { id, countsUnsized } = context;
   // What follows the chain itself: Celery 5.2 writes the rest after a chain that is the body of a chord so.
   const after = restAfter(signature, context);
   const own = (listIn(membersOf(signature.kwargs), 'tasks') ?? []).map((text, index, tasks) =>
@@ -155,12 +172,13 @@ function expandChain(signature: Signature, context: SendContext): readonly Sendi
       chain: after,
       ...(group === null ? {} : { group }),
       ...(chord === null ? {} : { chord }),
+      countsUnsized,
     });
   // Group and chord count when the last step is done.
   const isCounted = group !== null || chord !== null;
   const chain = isCounted ? [withOptions(last, placeOf(group, chord)), ...between] : left;
   const firstId = rest.length === 0 ? id : derivedId(id, 'chain');
-  return expandSignature(first, { id: firstId, argument, chain });
+  return expandSignature(first, { id: firstId, argument, chain, countsUnsized });
 }
 
 /** A chain without steps of its own: what follows it, if anything does, takes its place. */

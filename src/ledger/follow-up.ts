@@ -44,6 +44,8 @@ export interface FollowDeps extends Routing {
   readonly answers: boolean;
   /** Celery's workers count parts of chords in the ledger too, and know a chord by its group id alone. */
   readonly countsWithCelery?: boolean;
+  /** The chords that are sent here are counted in Celery's result backend, which is told their sizes before. */
+  readonly countsUnsized?: boolean;
   /** Headers of the run that is followed. Left out: nothing is traced. */
   readonly trace?: Readonly<Record<string, string>>;
 }
@@ -245,6 +247,7 @@ export function chordBody(
     id: derivedId(part.groupId, 'chord'),
     argument: `[${results.join(',')}]`,
     chain: null,
+    countsUnsized: deps.countsUnsized,
   };
   const from: Parent = isSigned ? { ...parent, isSigned } : parent;
   return expandSignature(body, context).map(sending => toEnvelope(sending, from, deps));
@@ -272,6 +275,7 @@ export function chordFailure(
       id: derivedId(id, `errback:${index}`),
       argument: JSON.stringify(id),
       chain: null,
+      countsUnsized: deps.countsUnsized,
     }),
   );
   const plain = { ...body, callbacks: [], errbacks: [], chain: null, chord: null };
@@ -288,7 +292,11 @@ function entriesOf(
   parent: Parent,
   deps: FollowDeps,
 ): FollowUp[] {
-  const sendings = expandSignature(text, { ...context, id: derivedId(parent.id, position) });
+  const sendings = expandSignature(text, {
+    ...context,
+    id: derivedId(parent.id, position),
+    countsUnsized: deps.countsUnsized,
+  });
   return sendings.map((sending, index) => ({
     key: `${parent.id}/${position}${sendings.length === 1 ? '' : `/${index}`}`,
     publish: toEnvelope(sending, parent, deps),
@@ -332,6 +340,7 @@ function toEnvelope(sending: Sending, parent: Parent, deps: FollowDeps): Envelop
           groupId: safeKey(sending.group.id, 'the id of a group'),
           ...(sending.group.index === NO_INDEX ? {} : { groupIndex: sending.group.index }),
         }),
+    ...(sending.announced === undefined ? {} : { announced: sending.announced }),
     ...redacted,
   };
   const made = {

@@ -19,7 +19,7 @@ export const CELERY_TABLE: OptionTable = Object.freeze({
     kind: 'url',
     defaultNote: 'none',
     sentence:
-      "`redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords that Python sends are counted there, because only that knows how many parts they have, and Python's callers find our results there.",
+      "`redis://…`: the Redis that is Celery's `result_backend`, where the ledger is in PostgreSQL beside a broker. Chords of Python's workflows are counted there, because Python's workers look there for how many parts they have, and Python's callers find our results there.",
     more: 'See [workflows](../guides/workflows.md#headers-in-two-languages).',
   },
 });

@@ -171,6 +171,7 @@ export class FollowUpRepeater {
       keyring: settings.keyring ?? NO_KEYS,
       answers: this.#guard.answers,
       countsWithCelery: this.#deps.ledger.countsWithCelery === true,
+      countsUnsized: this.#deps.ledger.countsUnsized === true,
     };
   }
 }

@@ -33,6 +33,12 @@ export interface OwnAdmission {
   readonly concurrency?: number;
 }
 
+/** How many parts a chord has. */
+export interface ChordSize {
+  readonly groupId: string;
+  readonly size: number;
+}
+
 /** How often and for how long a task was set aside, by workers that could not run it. */
 export interface Refused {
   readonly times: number;
@@ -59,6 +65,8 @@ export interface EnvelopeOptions extends TravellingOptions {
   /** The group, or the header of a chord, that it belongs to, and its index there. */
   readonly groupId?: string;
   readonly groupIndex?: number;
+  /** Chords that Celery's result backend must know before this is sent; it does not travel. */
+  readonly announced?: readonly ChordSize[];
   /** Another name for logs. */
   readonly shadow?: string;
   /** Celery's stamps: labels by name, handed on with the task. */

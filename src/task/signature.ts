@@ -132,11 +132,11 @@ export function readSignature(text: string): Signature {
   };
 }
 
-/** The same signature with other options, and as the body of a chord of this size. */
+/** The same signature with other options, and as the body of a chord of this size; null: its size is not told here. */
 export function withOptions(
   text: string,
   options: Readonly<Record<string, string | undefined>>,
-  chordSize?: number,
+  chordSize?: number | null,
 ): string {
   const members = Object.fromEntries(membersOf(text)) as Record<string, string>;
   const given = Object.fromEntries(membersOf(members['options'] ?? '{}')) as Record<string, string>;

@@ -1,6 +1,5 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { announceChords } from '../../src/adapters/redis/redis-chords.ts';
 import type { ChordPart } from '../../src/ledger/ledger.ts';
 import { toBytes } from '../../src/task/json.ts';
 import { HOUR, makeEnvelope } from '../conformance/envelopes.ts';
@@ -152,7 +151,7 @@ describe('a chord that is counted by Celery workers and by Outlast', () => {
   });
 
   it('has its size stored before a header that only Celery workers may run is sent', async () => {
-    const { groupId, size } = chordOf(2);
+    const { groupId, size, celeryAdds, celerySends, keys } = chordOf(2);
     const body = '{"task":"sum","args":[],"kwargs":{},"options":{},"chord_size":2}';
     const embed = `{"callbacks":null,"errbacks":null,"chain":null,"chord":${body}}`;
     const header = {
@@ -160,10 +159,16 @@ describe('a chord that is counted by Celery workers and by Outlast', () => {
       body: toBytes(`[[],{},${embed}]`),
       options: toBytes(JSON.stringify({ groupId, groupIndex: 0 })),
     };
-    const note = (id: string) => fixture.ledger.chords.note(id);
-    await announceChords(fixture.connection, [makeEnvelope(), header], note);
+    const announce = () => fixture.ledger.chords.announce([makeEnvelope(), header]);
+    await announce();
     expect(await size()).toBe('2');
     expect(await openOnes(groupId)).toMatchObject([{ parts: 0, size: 2, failed: 0 }]);
+    // A header that is sent again after its chord was complete does not complete it again.
+    await celeryAdds(0, 'SUCCESS', '1');
+    await celeryAdds(1, 'SUCCESS', '1');
+    await celerySends();
+    await announce();
+    expect(await keys()).toBe(0);
   });
 
   it('is listed while it is open, and not after Celery has completed it', async () => {

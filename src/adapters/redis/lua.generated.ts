@@ -26,6 +26,7 @@ export const LUA: {
   readonly ledgerAfterDefer: Entry;
   readonly ledgerAfterList: Entry;
   readonly ledgerAfterStrike: Entry;
+  readonly ledgerAnnounceCeleryChord: Entry;
   readonly ledgerAsideEnd: Entry;
   readonly ledgerAsideList: Entry;
   readonly ledgerBeginFull: Entry;
@@ -444,6 +445,16 @@ for from = 1, #ARGV, 1000 do
   redis.call('HDEL', root .. 'after-attempts', unpack(ARGV, from, upto))
 end
 return 1`,
+  },
+  ledgerAnnounceCeleryChord: {
+    sha: 'a0f799801619c635ecf09b4bec2e439bdd45cafb',
+    text: `#!lua flags=allow-oom
+local announced, total = KEYS[1], KEYS[2]
+local size, keep_ms = ARGV[1], ARGV[2]
+if redis.call('HSETNX', announced, 'size', size) == 1 then
+  redis.call('PEXPIRE', announced, keep_ms)
+  redis.call('SET', total, size, 'NX', 'PX', keep_ms)
+end`,
   },
   ledgerAsideEnd: {
     sha: '70f099bfd7735fa84e0609226b4da270aa43f27f',

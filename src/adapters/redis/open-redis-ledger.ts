@@ -11,7 +11,6 @@ import type { LateQueue } from '../../ledger/queue-check.ts';
 import type { ResultStore } from '../../result/result-store.ts';
 import type { Envelope } from '../../task/envelope.ts';
 import { LUA } from './lua.generated.ts';
-import { announceChords } from './redis-chords.ts';
 import { RedisAdmissionStore } from './redis-admission-store.ts';
 import { RedisClusterLedger } from './redis-cluster-ledger.ts';
 import { RedisControlStore } from './redis-control-store.ts';
@@ -76,10 +75,7 @@ export async function openRedisLedger(
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     lateQueues: async sinceMs => await lateQueues(connection, await roots(), control, sinceMs),
-    announce:
-      options.celeryResultMs === 0
-        ? null
-        : messages => announceChords(connection, messages, id => ledger.chords.note(id)),
+    announce: options.celeryResultMs === 0 ? null : messages => ledger.chords.announce(messages),
     close: () => ledger.close(),
   };
 }

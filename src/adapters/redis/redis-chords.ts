@@ -2,10 +2,10 @@ import type { CeleryChords, ChordAnswer, ChordPart } from '../../ledger/ledger.t
 import { KEEP_OPEN_CHORD_MS, type OpenChord, type OpenChords } from '../../ledger/open-chord.ts';
 import { LUA } from './lua.generated.ts';
 import { RedisConnection } from './redis-connection.ts';
-import { chordOf } from '../../task/chord-link.ts';
 import { itemsOf, membersOf } from '../../task/json-slices.ts';
 import { resultsInShape } from './chord-shape.ts';
-import type { Envelope } from '../../task/envelope.ts';
+import { chordOf } from '../../task/chord-link.ts';
+import type { ChordSize, Envelope } from '../../task/envelope.ts';
 import { readCeleryResult } from './redis-result-store.ts';
 import { redisTeller } from './redis-tell.ts';
 
@@ -46,6 +46,13 @@ export class RedisChords {
     if (answer.status === 'complete') await this.#strike([part.groupId]);
     else await this.note(part.groupId);
     return answer;
+  }
+
+  /** Before the headers of these chords are sent. */
+  async announce(messages: readonly Envelope[]): Promise<void> {
+    const chords = messages.flatMap(message => chordOf(message) ?? []);
+    await announceChords(this.#connection, this.#keys.keyOf, chords);
+    for (const groupId of new Set(chords.map(chord => chord.groupId))) await this.note(groupId);
   }
 
   async note(groupId: string): Promise<void> {
@@ -201,18 +208,14 @@ function failedPart(member: string): ChordAnswer {
  */
 export async function announceChords(
   connection: RedisConnection,
-  messages: readonly Envelope[],
-  note: (groupId: string) => Promise<void>,
+  keyOf: ChordKeys['keyOf'],
+  chords: readonly ChordSize[],
 ): Promise<void> {
-  const sizes = new Map<string, number>();
-  for (const message of messages) {
-    const chord = chordOf(message);
-    if (chord !== null) sizes.set(chord.groupId, chord.size);
-  }
+  const sizes = new Map(chords.map(({ groupId, size }) => [groupId, size]));
   for (const [groupId, size] of sizes) {
-    const [, , key] = celeryChordKeys(groupId);
-    await connection.command('set', key, size, 'PX', KEEP_MS, 'NX');
-    await note(groupId);
+    const [, , total] = celeryChordKeys(groupId);
+    const keys = [`${keyOf(groupId)}:announced`, total];
+    await connection.script(LUA.ledgerAnnounceCeleryChord, keys, [size, KEEP_MS]);
   }
 }
 
@@ -222,6 +225,7 @@ export interface OpenCeleryChords extends CeleryChords {
 }
 
 const ROOT = 'outlast:celery-chords';
+const keyOf = (groupId: string): string => `${ROOT}:${groupId}`;
 /** As long as Celery keeps results by default. */
 const RESULT_MS = 86_400_000;
 
@@ -231,10 +235,11 @@ export async function openCeleryChords(url: string): Promise<OpenCeleryChords> {
   const connection = await RedisConnection.open({ url, role: 'ledger', name });
   const chords = new RedisChords(connection, {
     index: ROOT,
-    keyOf: groupId => `${ROOT}:${groupId}`,
+    keyOf,
     celeryResultMs: RESULT_MS,
   });
   return {
+    announce: async sizes => await announceChords(connection, keyOf, sizes),
     join: part => chords.join(part),
     tell: redisTeller(connection, `${ROOT}:`, RESULT_MS),
     store: async replies => {

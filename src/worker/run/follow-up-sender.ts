@@ -147,7 +147,7 @@ export class FollowUpSender {
 
 interface Deps {
   readonly broker: Pick<Broker, 'reply'>;
-  readonly ledger: Pick<Ledger, 'countsWithCelery'>;
+  readonly ledger: Pick<Ledger, 'countsWithCelery' | 'countsUnsized'>;
   readonly runtime: Pick<Runtime, 'clock'>;
   readonly handlers: ReadonlyMap<string, Handler>;
   readonly redact: Redact | null;
@@ -212,6 +212,7 @@ export function followDeps(deps: Deps): FollowDeps {
     keyring: keyring ?? NO_KEYS,
     answers: broker.reply !== undefined,
     countsWithCelery: ledger.countsWithCelery === true,
+    countsUnsized: ledger.countsUnsized === true,
     ...routing(destinations),
     ...(trace === undefined ? {} : { trace }),
   };
