@@ -57,6 +57,8 @@ const PORTS = [
   'ledger/task-line.ts',
   'ledger/open-chord.ts',
   'ledger/chord-check.ts',
+  'ledger/objectives-check.ts',
+  'ledger/recovery-check.ts',
   'ledger/queue-check.ts',
   'ledger/refused-check.ts',
   'ledger/evacuation.ts',

@@ -1,4 +1,4 @@
-import { type Check, type CheckLimits, advise, ok, problem, spoken } from '../telemetry/checkup.ts';
+import { type Check, type CheckLimits, advise, ok, problem } from '../telemetry/checkup.ts';
 import type { CheckupTarget } from '../admin/doctor.ts';
 import type { AdmissionStore } from '../admission/admission-store.ts';
 import type { RedisLedgerStores } from '../adapters/redis/open-redis-ledger.ts';
@@ -6,8 +6,11 @@ import { isSameRedis } from '../adapters/redis/redis-url.ts';
 import type { ResolvedConfig } from '../config/config.ts';
 import { isOutlastError, isUnavailable } from '../errors/error.ts';
 import { checkChords } from '../ledger/chord-check.ts';
+import { checkObjectives } from '../ledger/objectives-check.ts';
 import { queueChecks } from '../ledger/queue-check.ts';
+import { recoveryCheck, recoveryLimitMs } from '../ledger/recovery-check.ts';
 import { checkRefused } from '../ledger/refused-check.ts';
+import { clockCheck } from '../outbox/outbox-checks.ts';
 import type { Context } from './context.ts';
 import { type LedgerParts, ledgerParts } from './messaging.ts';
 import { ledgerIn, openDatabase, openLedger } from './openers.ts';
@@ -53,10 +56,12 @@ export function redisTargets(config: RedisConfig, limits: CheckLimits): readonly
         ? []
         : [
             await onLedger(ledger, ({ admission }) => checkRoom(admission)),
-            await checkRecovery(ledger, limits.maxOrphanMs),
+            await onLedger(ledger, one => checkClock(one, limits)),
+            await onLedger(ledger, one => checkRecovery(one, limits)),
             ...(await checkQueues(config, ledger, limits)),
             await onLedger(ledger, one => checkRefused(one.ledger.refusals, limits)),
             await onLedger(ledger, ({ reads }) => checkChords(reads, limits)),
+            await onLedger(ledger, ({ reads }) => checkObjectives(reads)),
           ]),
     ],
   }));
@@ -131,16 +136,21 @@ async function checkRoom(store: Pick<AdmissionStore, 'pressure'>): Promise<Check
   );
 }
 
+async function checkClock(one: RedisLedgerStores, limits: CheckLimits): Promise<Check> {
+  const beforeMs = Date.now();
+  const nowMs = await one.nowMs();
+  return clockCheck(nowMs, { beforeMs, afterMs: Date.now(), whose: 'Redis' }, limits);
+}
+
+const MOST_FOLLOW_UPS = 1_000;
+
 /** Any reaper sees a lease that is over within moments; after this long there is none. */
-async function checkRecovery(ledger: LedgerParts, maxOrphanMs: number): Promise<Check> {
-  const workers = await onLedger(ledger, one => one.countOverdue(maxOrphanMs));
-  if (workers === 0) return ok('recovery', 'no lost worker waits for recovery', { workers });
-  return problem(
-    'recovery',
-    `${workers} workers have been lost for longer than ${spoken(maxOrphanMs)}, and no process brings back what they ran`,
-    'Start a resurrector or a worker: npx outlast resurrector.',
-    { workers },
-  );
+async function checkRecovery(one: RedisLedgerStores, limits: CheckLimits): Promise<Check> {
+  const workers = (await one.control.consumers()).length;
+  const limitMs = recoveryLimitMs(workers, limits);
+  const lost = { what: 'lost workers', count: await one.countOverdue(limitMs) };
+  const followUps = (await one.ledger.after.list(limitMs, MOST_FOLLOW_UPS)).length;
+  return recoveryCheck({ lost, followUps, workers }, limits);
 }
 
 /**

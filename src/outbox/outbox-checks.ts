@@ -27,16 +27,16 @@ export function outboxChecks(figures: OutboxFigures, limits: CheckLimits): reado
 /** The answer was made at some time between request and reply; only the difference beyond that is skew. */
 export function clockCheck(
   serverMs: number,
-  asked: { readonly beforeMs: number; readonly afterMs: number },
+  asked: { readonly beforeMs: number; readonly afterMs: number; readonly whose?: string },
   limits: CheckLimits,
 ): Check {
-  const { beforeMs, afterMs } = asked;
+  const { beforeMs, afterMs, whose = 'the database' } = asked;
   const skewMs = serverMs < beforeMs ? serverMs - beforeMs : Math.max(0, serverMs - afterMs);
   const details = { skewMs };
   if (Math.abs(skewMs) <= limits.maxClockSkewMs)
-    return ok('clock', 'the clocks of this process and the database agree', details);
+    return ok('clock', `the clocks of this process and of ${whose} agree`, details);
   const way = skewMs > 0 ? 'behind' : 'ahead of';
-  const message = `the clock of this process is ${spoken(Math.abs(skewMs))} ${way} the database's`;
+  const message = `the clock of this process is ${spoken(Math.abs(skewMs))} ${way} that of ${whose}`;
   const advice = '`eta` and `expires` are counted by this clock: synchronise it (NTP).';
   return problem('clock', message, advice, details);
 }

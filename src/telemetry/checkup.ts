@@ -8,7 +8,8 @@ export const CHECKS = {
   connection: 'A store or broker does not answer.',
   permission: 'The user of the URL may not do what relays and workers do.',
   server: 'The version of a database server.',
-  clock: 'The clocks of this process and of the database differ: `eta` and `expires` are off.',
+  clock:
+    'The clocks of this process and of a database or Redis differ: `eta` and `expires` are off.',
   settings: 'A setting of the database or role that Outlast cannot work under.',
   schema: 'Tables are missing, older, or of a version that this one cannot work with.',
   autovacuum: 'Vacuum is off or late for our tables, which then grow.',
@@ -23,6 +24,7 @@ export const CHECKS = {
   queues: 'Queues with tasks or messages from which no worker takes.',
   handlers: 'Tasks for which no worker has a handler.',
   chords: 'Chords that have been open for very long.',
+  objectives: 'Objectives of tasks that use up their budget too fast.',
   schedules: 'Schedules that cannot be read, or that two configurations define differently.',
   tiers: 'Tasks in a broker or ledger that is not configured any more.',
   memory: 'A Redis that throws keys away when its memory is full.',
@@ -30,6 +32,7 @@ export const CHECKS = {
   room: 'A Redis that is nearly full, so that nothing new comes in.',
   alarms: 'A RabbitMQ that accepts no messages: a memory or disk alarm.',
   topology: 'Queues and exchanges that RabbitMQ does not have.',
+  deliveries: 'Quorum queues that drop a message after it was given back a few times.',
   config: 'Settings that are legal and seldom meant.',
 } as const;
 
@@ -56,6 +59,8 @@ export interface CheckLimits {
   readonly maxPendingMs: number;
   /** How long a task that lost its owner may lie there before an operator should check what recovers it. */
   readonly maxOrphanMs: number;
+  /** The same where no worker is alive. A resurrector would have taken it up by then; left alone, none is alive either. */
+  readonly maxUnreapedMs: number;
   /** How long a chord may wait for its parts before an operator should check them. */
   readonly maxChordMs: number;
 }
@@ -66,6 +71,7 @@ export const CHECK_LIMITS: CheckLimits = Object.freeze({
   maxDeadTuples: 100_000,
   maxPendingMs: 300_000,
   maxOrphanMs: 60_000,
+  maxUnreapedMs: 15_000,
   maxChordMs: 86_400_000,
 });
 

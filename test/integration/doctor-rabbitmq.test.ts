@@ -1,5 +1,6 @@
 import { connect } from 'amqplib';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { checkDeliveryLimit } from '../../src/adapters/rabbitmq/delivery-limit.ts';
 import { checkRabbit } from '../../src/adapters/rabbitmq/rabbitmq-checkup.ts';
 import type { DoctorReport } from '../../src/admin/doctor.ts';
 import { parseAmqpUrl } from '../../src/config/amqp-url.ts';
@@ -78,6 +79,40 @@ describe('a doctor who looks at RabbitMQ', () => {
     expect(checks.filter(({ target }) => target === 'broker').map(({ name }) => name)).toContain(
       'alarms',
     );
+  });
+
+  it('reports delivery limits of quorum queues, and declares nothing to see them', async () => {
+    const connection = await connect(rabbit.url);
+    onTestFinished(() => connection.close());
+    const channel = await connection.createChannel();
+    const limits = { low: 5, usual: 20, high: 1_000, endless: undefined };
+    for (const [queue, limit] of Object.entries(limits)) {
+      const quorum = { 'x-queue-type': 'quorum', ...(limit ? { 'x-delivery-limit': limit } : {}) };
+      await channel.assertQueue(queue, { durable: true, arguments: quorum });
+    }
+    const checks = await checked(rabbit.url, [...Object.keys(limits), 'here', 'gone']);
+    const found = checks.filter(({ name }) => name === 'deliveries');
+    const { version } = connection.connection.serverProperties;
+    expect(found.map(({ status, details }) => `${details['queue'] as string} ${status}`)).toEqual([
+      'low problem',
+      'usual advice',
+      'high ok',
+      `endless ${Number.parseInt(version, 10) < 4 ? 'ok' : 'advice'}`,
+    ]);
+    // Asking must not have made it, even if it is gone between two questions.
+    expect(await checkDeliveryLimit(connection, 'gone')).toBeNull();
+    expect(await checked(rabbit.url, ['gone'])).toContainEqual(
+      expect.objectContaining({ name: 'topology', status: 'advice' }),
+    );
+  });
+
+  it('reports messages that no worker takes, in queues that only the ledger knows', async () => {
+    await declare('forgotten', 2);
+    await database.pool.query(
+      `insert into outlast_tally (name, queue, figure, at, count) values ('a', 'forgotten', 'done', '-infinity', 1)`,
+    );
+    const { stdout } = await project.run('doctor');
+    expect(stdout).toMatch(/^problem +broker queues: 2 messages lie in forgotten/m);
   });
 
   it('reports a user without rights', async () => {

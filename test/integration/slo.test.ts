@@ -8,6 +8,7 @@ import { RedisLedgerReads } from '../../src/adapters/redis/redis-ledger-reads.ts
 import { burnReport } from '../../src/ledger/burn-rate.ts';
 import type { LedgerReads } from '../../src/ledger/ledger-reads.ts';
 import { unique } from '../conformance/envelopes.ts';
+import { CliProject } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 import { openTestLedger } from '../support/redis-ledger.ts';
 import { startRedis, type OwnRedis } from '../support/redis-server.ts';
@@ -61,6 +62,19 @@ describe.each(['PostgreSQL', 'Redis'])('an slo, with the ledger in %s', store =>
     expect(totals.filter(row => row.name === name)).toEqual([
       { name, queue: pay.contract.queue, counts: { done: 3, failed: 1, dead: 1 } },
     ]);
+    const env = { OUTLAST_DATABASE_URL: database.url };
+    const project = new CliProject(
+      {},
+      store === 'Redis' ? { ...env, OUTLAST_BROKER_URL: redis.url } : env,
+    );
+    onTestFinished(() => project.dispose());
+    const { stdout } = await project.run('doctor');
+    const target = store === 'Redis' ? 'ledger' : 'database';
+    const lines = stdout.split('\n');
+    expect(lines).toContainEqual(
+      expect.stringMatching(new RegExp(`^advice +${target} objectives: .*success of ${name}`)),
+    );
+    expect(lines).toContainEqual(expect.stringMatching(new RegExp(`^ok +${target} clock: `)));
   });
 });
 

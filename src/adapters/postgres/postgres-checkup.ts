@@ -1,14 +1,15 @@
 import {
   ok,
   problem,
-  spoken,
   type Check,
   type CheckLimits,
   type Checkup,
 } from '../../telemetry/checkup.ts';
 import { isOutlastError } from '../../errors/error.ts';
 import { checkChords } from '../../ledger/chord-check.ts';
+import { checkObjectives } from '../../ledger/objectives-check.ts';
 import { queueChecks } from '../../ledger/queue-check.ts';
+import { recoveryCheck } from '../../ledger/recovery-check.ts';
 import { checkRefused } from '../../ledger/refused-check.ts';
 import { clockCheck, outboxChecks } from '../../outbox/outbox-checks.ts';
 import { ROW_SCHEMA_VERSION } from '../../outbox/outbox-writer.ts';
@@ -95,19 +96,18 @@ export class PostgresCheckup implements Checkup {
   }
 
   async #ledger(limits: CheckLimits): Promise<readonly Check[]> {
-    const row = (await this.#db.query(SQL.doctorLedger, [limits.maxOrphanMs]))[0] ?? {};
-    const details = { orphans: Number(row['orphans']), followUps: Number(row['follow_ups']) };
-    const { orphans, followUps } = details;
-    const others = [
+    const params = [limits.maxOrphanMs, limits.maxUnreapedMs];
+    const row = (await this.#db.query(SQL.doctorLedger, params))[0] ?? {};
+    const lost = { what: 'tasks of lost workers', count: Number(row['orphans']) };
+    const followUps = Number(row['follow_ups']);
+    const reads = new PostgresLedgerReads(this.#db);
+    return [
+      recoveryCheck({ lost, followUps, workers: Number(row['workers']) }, limits),
       ...(await this.#queues(limits)),
       await checkRefused(postgresRefusals(this.#db), limits),
-      await checkChords(new PostgresLedgerReads(this.#db), limits),
+      await checkChords(reads, limits),
+      await checkObjectives(reads),
     ];
-    if (orphans + followUps === 0)
-      return [ok('recovery', 'nothing waits for recovery', details), ...others];
-    const message = `${orphans} tasks of lost workers and ${followUps} follow-ups wait for longer than ${spoken(limits.maxOrphanMs)}`;
-    const advice = 'Start a resurrector: npx outlast resurrector.';
-    return [problem('recovery', message, advice, details), ...others];
   }
 
   async #queues(limits: CheckLimits): Promise<readonly Check[]> {

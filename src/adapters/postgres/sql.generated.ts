@@ -1006,11 +1006,18 @@ group by name order by name collate "C"`,
 set state = 'pending', claim_token = null, claimed_by = null, claimed_until = null, updated_at = clock_timestamp(),
   available_at = clock_timestamp() + ($3::bigint[])[array_position($2::bigint[], o.id)] * interval '1 millisecond'
 where o.id = any($2::bigint[]) and o.claim_token = $1 and o.state = 'claimed' returning o.id::text as row`,
-  doctorLedger: `select
+  doctorLedger: `with reaping as (
+  select count(*) as workers from outlast_worker where state = 'open' and deadline >= clock_timestamp()
+), bound as (
+  select clock_timestamp() - case workers when 0 then least($1::bigint, $2::bigint) else $1::bigint end * interval '1 millisecond' as before
+  from reaping
+)
+select
   (select count(*) from outlast_task t where t.state = 'running' and not exists (
     select 1 from outlast_worker w where w.id = t.owner and w.state = 'open'
-      and w.deadline >= clock_timestamp() - $1::bigint * interval '1 millisecond'))::text as orphans,
-  (select count(*) from outlast_after where created_at < clock_timestamp() - $1::bigint * interval '1 millisecond')::text as follow_ups`,
+      and w.deadline >= (select before from bound)))::text as orphans,
+  (select count(*) from outlast_after where created_at < (select before from bound))::text as follow_ups,
+  (select workers from reaping)::text as workers`,
   doctorOutbox: `select
   (select count(*) from outlast_outbox where schema_version > 2 and schema_version > $1)::text as unsupported,
   (select count(*) from outlast_outbox o where o.state = 'claimed' and (

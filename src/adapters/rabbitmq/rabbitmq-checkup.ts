@@ -1,6 +1,7 @@
 import type { ChannelModel } from 'amqplib';
 import type { RabbitHost } from '../../config/amqp-url.ts';
 import { type Check, advise, ok, problem } from '../../telemetry/checkup.ts';
+import { checkDeliveryLimit } from './delivery-limit.ts';
 import { isExchange } from './exchange.ts';
 import { replyCode } from './rabbitmq-errors.ts';
 import { type OpenLink, RabbitLink } from './rabbitmq-link.ts';
@@ -10,6 +11,8 @@ export interface RabbitCheckupOptions {
   readonly hosts: readonly RabbitHost[];
   /** Those that workers of the configuration take from. */
   readonly queues: readonly string[];
+  /** Others that the ledger knows: they may be gone. */
+  readonly others?: readonly string[];
   /** Those that a living worker of Outlast takes from, whatever RabbitMQ says at this moment. */
   readonly taken: ReadonlySet<string>;
   readonly paused: ReadonlySet<string>;
@@ -19,6 +22,9 @@ const [ACCESS_REFUSED, NOT_FOUND] = [403, 404];
 const OPEN_MS = 15_000;
 /** A server without an alarm confirms a message that goes nowhere at once. */
 const CONFIRM_MS = 5_000;
+
+/** Each costs a few round trips, and all of them together have a minute. */
+const MOST_OTHERS = 100;
 
 /** Checks a RabbitMQ. It declares nothing, and what it publishes goes nowhere. Every question is bounded in time. */
 export async function checkRabbit(options: RabbitCheckupOptions): Promise<readonly Check[]> {
@@ -30,6 +36,8 @@ export async function checkRabbit(options: RabbitCheckupOptions): Promise<readon
     checks.push(await checkPublish(open));
     for (const queue of options.queues)
       checks.push(...(await checkQueue(open.model, queue, options)));
+    for (const queue of (options.others ?? []).slice(0, MOST_OTHERS))
+      checks.push(...(await checkOther(open.model, queue, options)));
     return checks;
   } finally {
     await link.close();
@@ -88,7 +96,9 @@ async function checkQueue(
   try {
     const found = await withChannel(model, queue, channel => channel.checkQueue(queue));
     const hasExchange = await isExchange(model, queue);
-    return [consumersCheck(queue, found, options), bindingCheck(queue, hasExchange)];
+    const limit = await checkDeliveryLimit(model, queue);
+    const checks = [consumersCheck(queue, found, options), bindingCheck(queue, hasExchange)];
+    return limit === null ? checks : [...checks, limit];
   } catch (error) {
     if (replyCode(error) === ACCESS_REFUSED) return [denied(error, `use queue ${queue}`)];
     if (replyCode(error) !== NOT_FOUND) throw error;
@@ -101,6 +111,16 @@ async function checkQueue(
       ),
     ];
   }
+}
+
+/** Only what is wrong with it: that it is gone, or what Celery could send to it, is not for us to say. */
+async function checkOther(
+  model: ChannelModel,
+  queue: string,
+  options: RabbitCheckupOptions,
+): Promise<readonly Check[]> {
+  const checks = await checkQueue(model, queue, options);
+  return checks.filter(({ name, status }) => name !== 'topology' && status !== 'ok');
 }
 
 function consumersCheck(

@@ -44,6 +44,8 @@ export interface RedisLedgerStores {
   readonly evacuation: Evacuation;
   /** Refuses a Redis that may evict data with ERR_CONFIG_TIER; returns warnings about what it does not persist. */
   preflight(): Promise<readonly string[]>;
+  /** By the server's clock. */
+  nowMs(): Promise<number>;
   /** Incarnations whose lease ended longer ago than this, and that no process has closed. */
   countOverdue(sinceMs: number): Promise<number>;
   /** Queues with tasks due for longer than this, from which no live worker takes. */
@@ -73,11 +75,17 @@ export async function openRedisLedger(
     admission: new RedisAdmissionStore(connection, roots),
     evacuation: redisEvacuation(connection, roots, rankBy(options.isZeroFirst ?? false)),
     preflight: async () => await checkRedis(connection, await roots(), { option: 'ledger', url }),
+    nowMs: () => timeOf(connection),
     countOverdue: async sinceMs => await countOverdue(connection, await roots(), sinceMs),
     lateQueues: async sinceMs => await lateQueues(connection, await roots(), control, sinceMs),
     announce: options.celeryResultMs === 0 ? null : messages => ledger.chords.announce(messages),
     close: () => ledger.close(),
   };
+}
+
+async function timeOf(connection: RedisConnection): Promise<number> {
+  const [seconds, micros] = (await connection.command('time')) as readonly [Buffer, Buffer];
+  return Number(String(seconds)) * 1_000 + Number(String(micros)) / 1_000;
 }
 
 /** The first root lists every incarnation. */
@@ -86,8 +94,7 @@ async function countOverdue(
   [root = '']: readonly string[],
   sinceMs: number,
 ): Promise<number> {
-  const [seconds] = (await connection.command('time')) as readonly [Buffer, Buffer];
-  const beforeMs = Number(String(seconds)) * 1_000 - sinceMs;
+  const beforeMs = Math.floor(await timeOf(connection)) - sinceMs;
   return Number(await connection.command('zcount', `${root}leases`, '-inf', `(${beforeMs}`));
 }
 

@@ -26,8 +26,8 @@ export const addDoctor: AddCommand = (program, output, finish) => {
     )
     .option('--strict', 'advice counts as a problem')
     .action(async (options: Options) => {
-      const limits = readLimits(options);
       const { config } = (await readContext(options)).context;
+      const limits = readLimits(options, config.resurrector);
       const patients = await targetsOf(config, options, limits);
       const isStrict = options.strict ?? false;
       const report = await examine(patients, config.warnings, { isStrict });
@@ -66,7 +66,10 @@ function addLimitFlags(command: Command): Command {
     .option('--max-chord-age <time>', `how long a chord may be open ${seconds(maxChordMs)}`);
 }
 
-function readLimits(options: Options): CheckLimits {
+function readLimits(
+  options: Options,
+  { intervalMs, afterDelayMs }: ResolvedConfig['resurrector'],
+): CheckLimits {
   const time = (text: string | undefined, flag: string, defaultMs: number): number =>
     text === undefined ? defaultMs : Math.round(durationMs(readDuration(text, flag), flag));
   const {
@@ -90,6 +93,8 @@ function readLimits(options: Options): CheckLimits {
         : readWhole(maxDeadTuples, '--max-dead-tuples', 0, 999_999_999),
     maxPendingMs: time(maxPendingAge, '--max-pending-age', CHECK_LIMITS.maxPendingMs),
     maxOrphanMs: time(maxOrphanAge, '--max-orphan-age', CHECK_LIMITS.maxOrphanMs),
+    // A slow resurrector is not a missing one.
+    maxUnreapedMs: Math.max(CHECK_LIMITS.maxUnreapedMs, 2 * Math.max(intervalMs, afterDelayMs)),
     maxChordMs: time(maxChordAge, '--max-chord-age', CHECK_LIMITS.maxChordMs),
   };
 }
