@@ -60,7 +60,10 @@ export class Admission {
   async enter(request: AdmissionRequest, where: 'push' | 'admit'): Promise<RateReservations> {
     const { verdicts, reservations, why } = await this.#judge([request]);
     const verdict = verdicts[0] ?? null;
-    if (verdict === null) return reservations;
+    if (verdict === null) {
+      this.#emitAdmitted(request, where);
+      return reservations;
+    }
     const retryAfterMs = this.#emitRejected(request, verdict, where);
     throw rejected(request.name, verdict.key, retryAfterMs, why ?? `${verdict.key} is at its rate`);
   }
@@ -71,7 +74,10 @@ export class Admission {
     const firstMs = new Map<string, number>();
     const waits = requests.map((request, at) => {
       const verdict = verdicts[at] ?? null;
-      if (verdict === null) return null;
+      if (verdict === null) {
+        this.#emitAdmitted(request, 'relay');
+        return null;
+      }
       const { key, waitMs } = verdict;
       if (!firstMs.has(key)) firstMs.set(key, waitMs);
       const isNear = waitMs - (firstMs.get(key) ?? 0) <= NEAR_MS;
@@ -147,6 +153,14 @@ export class Admission {
     if (uses.length === 0) return new Set();
     const answers = await this.#deps.store.confirm(uses);
     return new Set(uses.filter((_, index) => answers[index]).map(({ at }) => at));
+  }
+
+  /** Nothing for a task that no limit is about. */
+  #emitAdmitted(request: AdmissionRequest, where: 'push' | 'admit' | 'relay'): void {
+    const keys = this.ratesOf(request.subject).map(({ key }) => key);
+    const { id, name, queue } = request;
+    if (keys.length > 0)
+      this.#deps.runtime.emit('admission:admitted', { id, name, queue, where, keys });
   }
 
   #emitRejected(

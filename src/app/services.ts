@@ -10,9 +10,10 @@ import { withProbes } from '../process/health/health.ts';
 import { healthOfWorker } from '../process/health/worker-health.ts';
 import { heartbeatEntry } from '../process/heartbeat/heartbeat-client.ts';
 import { findHandlerSource, isIsolated, openIsolates } from '../process/isolate/isolates.ts';
-import { workerGauges } from '../metrics/gauges.ts';
+import { backlogGauges, workerGauges } from '../metrics/gauges.ts';
+import type { Registry } from '../metrics/registry.ts';
 import { withMetrics } from '../process/measure.ts';
-import { besideOwnRelay } from '../process/own-relay.ts';
+import { type OwnRelay, besideOwnRelay, movesItself } from '../process/own-relay.ts';
 import { besideScheduler } from '../process/scheduler-service.ts';
 import { makeRelay } from '../process/relay-service.ts';
 import { makeResurrector } from '../process/resurrector-service.ts';
@@ -72,10 +73,15 @@ export async function workerOn(
     });
     const service = await startOn(context, signal, async running => {
       try {
+        const own: OwnRelay = { current: null };
+        const gauges = [
+          workerGauges(() => worker.status),
+          ...(movesItself(config) ? [backlogGauges(() => own.current?.status ?? null)] : []),
+        ];
         const measured = {
           process: 'worker',
           isServed: config.worker.healthPort !== null,
-          gauges: workerGauges(() => worker.status?.running ?? 0),
+          gauges: (registry: Registry) => gauges.forEach(set => set(registry)),
           hasLedger: true as const,
         };
         await withMetrics(context, measured, metrics =>
@@ -84,7 +90,9 @@ export async function workerOn(
             { ...config.worker, metrics },
             runtime,
             () =>
-              besideScheduler(context, () => besideOwnRelay(context, () => worker.run(running))),
+              besideScheduler(context, () =>
+                besideOwnRelay(context, metrics && own, () => worker.run(running)),
+              ),
           ),
         );
       } finally {

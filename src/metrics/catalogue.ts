@@ -77,6 +77,8 @@ export const METRIC_NAMES = [
   'outlast_totals',
   'outlast_checkpoint_bytes',
   'outlast_inflight_tasks',
+  'outlast_prefetched_messages',
+  'outlast_pool_waits',
   'outlast_event_loop_delay_seconds',
   'outlast_workers_lost_total',
   'outlast_lease_losses_total',
@@ -218,7 +220,7 @@ export const METRICS: Readonly<Record<MetricName, MetricRow>> = Object.freeze({
   outlast_admission_total: counter(
     'admission',
     ['result', 'resource', 'where'],
-    'Tasks turned away by a limit; the resource is its kind: tenant, task, queue, store.',
+    'Tasks that limits let in (admitted) or turned away (rejected); the resource is the kind of the limit: tenant, task, queue, store.',
   ),
   outlast_slo_burn_rate: gauge(
     'slo.burn_rate',
@@ -238,6 +240,16 @@ export const METRICS: Readonly<Record<MetricName, MetricRow>> = Object.freeze({
     buckets: BYTES,
   },
   outlast_inflight_tasks: gauge('inflight_tasks', [], 'Runs that are running or being settled.'),
+  outlast_prefetched_messages: gauge(
+    'prefetched_messages',
+    [],
+    'Messages of the broker that workers hold and have not begun. None where workers take tasks from the ledger.',
+  ),
+  outlast_pool_waits: gauge(
+    'pool_waits',
+    [],
+    'Statements that wait at this moment for one of our own connections to the database.',
+  ),
   outlast_event_loop_delay_seconds: gauge(
     'event_loop_delay_seconds',
     ['of'],

@@ -40,9 +40,12 @@ function feedRelay(on: Source['on'], registry: Registry): void {
   });
   on('relay:breaker-opened', () => registry.add('outlast_circuit_trips_total'));
   on('relay:claim-lost', ({ rows }) => registry.add('outlast_lost_claims_total', [], rows));
-  on('admission:rejected', ({ key, where }) =>
-    registry.add('outlast_admission_total', ['rejected', key.split(':', 1)[0] ?? '', where]),
-  );
+  const admission = (result: string, key: string, where: string): void =>
+    registry.add('outlast_admission_total', [result, key.split(':', 1)[0] ?? '', where]);
+  on('admission:rejected', ({ key, where }) => admission('rejected', key, where));
+  on('admission:admitted', ({ keys, where }) => {
+    for (const key of keys) admission('admitted', key, where);
+  });
 }
 
 function feedTasks(on: Source['on'], registry: Registry): void {

@@ -122,10 +122,15 @@ describe('the registry of a process', () => {
       error: { type: secret, message: `amqp://u:${secret}@h` },
     });
     events.emit('admission:rejected', { ...ref, where, key: `tenant:${secret}`, retryAfterMs: 1 });
+    const keys = [`tenant:${secret}`, 'queue:q'];
+    events.emit('admission:admitted', { ...ref, where: 'worker', keys });
     events.emit('task:deduplicated', { ...ref, key: secret, original: secret });
     events.emit('task:soft-timeout', { ...ref, attempt: 1, softTimeoutMs: 1 });
     const text = prometheusText(open.registry.snapshot());
     expect(text).toContain('outlast_admission_total{result="rejected",resource="tenant"');
+    const admitted = 'outlast_admission_total{result="admitted",resource=';
+    expect(text).toContain(`${admitted}"tenant",where="worker"} 1`);
+    expect(text).toContain(`${admitted}"queue",where="worker"} 1`);
     expect(text).toContain('outlast_timeouts_total{type="soft"');
     expect(text).not.toContain(secret);
     await open.close();

@@ -31,11 +31,15 @@ export async function withMetrics<T>(
   const { openMetrics } = await import('../metrics/open-metrics.ts');
   const { prometheusText } = await import('../metrics/prometheus.ts');
   const { events } = context;
+  const setPool = poolGauge(context);
   const open: OpenMetrics = await openMetrics({
     events,
     settings,
     process,
-    ...(gauges ? { gauges } : {}),
+    gauges: registry => {
+      gauges?.(registry);
+      setPool(registry);
+    },
   });
   const { registry } = open;
   const ended = new AbortController();
@@ -52,6 +56,22 @@ export async function withMetrics<T>(
     await sampling;
     await open.close();
   }
+}
+
+/** Of the database of this process, once it is open. */
+function poolGauge(context: Context): (registry: Registry) => void {
+  let db: { readonly waiting?: number } | null = null;
+  // One that cannot be opened is reported by what needs it, and asked for again at the next reading.
+  const open = (): void =>
+    void context.stores().then(
+      stores => (db = stores.db),
+      () => undefined,
+    );
+  open();
+  return registry => {
+    if (db === null) open();
+    else if (db.waiting !== undefined) registry.set('outlast_pool_waits', [], db.waiting);
+  };
 }
 
 async function sampleStore(

@@ -122,7 +122,7 @@ const unwatch = watchLimits(
 const measured = {
   process: 'worker',
   isServed: spec.isMeasured === true,
-  gauges: workerGauges(() => worker.status?.running ?? 0),
+  gauges: workerGauges(() => worker.status),
   hasLedger: true as const,
 };
 await withMetrics(context, measured, async metrics => {

@@ -40,10 +40,12 @@ function setup(isOneDatabase: boolean, outcome: () => PublishOutcome = () => OK)
   const store = new MemoryAdmissionStore({ clock, ledger });
   const published: string[] = [];
   const rejected: EventMap['admission:rejected'][] = [];
+  const admitted: EventMap['admission:admitted'][] = [];
   const events = new Events(error => {
     throw error;
   });
   events.on('admission:rejected', event => rejected.push(event));
+  events.on('admission:admitted', event => admitted.push(event));
   const random = { next: () => 0, token: () => String(Math.random()) };
   const runtime = {
     clock,
@@ -73,6 +75,7 @@ function setup(isOneDatabase: boolean, outcome: () => PublishOutcome = () => OK)
     outbox,
     published,
     rejected,
+    admitted,
     advance: (ms: number) => (nowMs += ms),
     write: (envelopes: readonly Envelope[]) => {
       const tx = outbox.begin();
@@ -110,7 +113,7 @@ describe.each([
   ['one database', true],
 ])('a relay with %s', (_, isOneDatabase) => {
   it('publishes as many rows as the rate allows, and delays the others in order without spending retries', async () => {
-    const { relay, outbox, published, rejected, advance, write } = setup(isOneDatabase);
+    const { relay, outbox, published, rejected, admitted, advance, write } = setup(isOneDatabase);
     write(limited(5));
     write(makeEnvelopes(1));
     expect(await relay.drain(forever)).toBe(3);
@@ -118,6 +121,11 @@ describe.each([
     expect(left.map(({ retries }) => retries)).toEqual([0, 0, 0]);
     expect(new Set(rejected.map(({ retryAfterMs }) => retryAfterMs)).size).toBe(3);
     expect(rejected[0]).toMatchObject({ key: 'task:limited', where: 'relay' });
+    // The sixth row is under no limit.
+    expect(admitted).toMatchObject([
+      { name: 'limited', keys: ['task:limited'], where: 'relay' },
+      { keys: ['task:limited'] },
+    ]);
     const before = published.length;
     for (let second = 0; second < 12; second++) {
       advance(500);

@@ -121,6 +121,11 @@ export interface EventMap {
     readonly key: string;
     readonly retryAfterMs: number;
   };
+  /** Limits have let a task in. `keys`: those it was counted under. */
+  'admission:admitted': TaskEvent & {
+    readonly where: 'push' | 'admit' | Where;
+    readonly keys: readonly string[];
+  };
   /** A redactor failed, so the arguments are hidden. `error` is its kind, not its text. */
   'redaction:failed': { readonly name: string; readonly error: string };
   /** `how`: the kind of its end; `why`: the same for people. */

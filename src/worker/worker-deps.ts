@@ -61,6 +61,8 @@ export interface WorkerStatus {
   /** For how long no message of its queues could arrive although it had a free slot; null: none was requested yet. */
   readonly deafMs: number | null;
   readonly running: number;
+  /** Messages that it holds and has not begun. */
+  readonly prefetched: number;
   /** For how long its follow-ups could not be sent; null: they can be, or there were none. */
   readonly unsentMs: number | null;
   /** Why the broker accepts no messages, in its own words; null: it does. */

@@ -93,7 +93,8 @@ export class Worker {
       isAsking && broker.silentMs ? broker.silentMs(Object.keys(this.#intake.open)) : 0;
     const { unsentMs } = this.#incarnation.runDeps.followUps;
     const sending = { unsentMs, blockedBy: broker.blockedBy?.() ?? null };
-    return { idleMs, isOpen, deafMs, running: this.#runs.size, ...sending };
+    const held = { running: this.#runs.size, prefetched: this.prefetch.size };
+    return { idleMs, isOpen, deafMs, ...held, ...sending };
   }
 
   /** It has an incarnation, and takes tasks. */

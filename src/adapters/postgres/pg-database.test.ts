@@ -105,6 +105,21 @@ describe('a session', () => {
   });
 });
 
+describe('our own pool', () => {
+  it('says how many wait for one of its connections', async () => {
+    const db = await open();
+    onTestFinished(() => db.close());
+    const answer = await db.transaction(async tx => {
+      await tx.query('select 1');
+      const late = db.query('select 2 as n');
+      expect(db.waiting).toBe(1);
+      return { late };
+    });
+    expect(await answer.late).toEqual([{ n: expect.anything() as unknown }]);
+    expect(db.waiting).toBe(0);
+  });
+});
+
 describe('a listening connection', () => {
   it('is replaced when it is half open, and gets later notifications', async () => {
     const proxy = await TcpProxy.to(server.url);

@@ -175,6 +175,11 @@ export class PgDatabase implements PostgresDatabase {
     return new PgDatabase({ makePool, makeClient }, listener, sockets);
   }
 
+  get waiting(): number {
+    const pools = new Set([this.#pool, this.#keptPool]);
+    return [...pools].reduce((sum, { waitingCount }) => sum + waitingCount, 0);
+  }
+
   /** A statement that met a deadlock, or a serialization failure, has done nothing: it is run again. */
   async query(text: string, params: readonly SqlParam[] = []): Promise<readonly SqlRow[]> {
     for (let start = 1; ; start++) {

@@ -19,6 +19,8 @@ export interface SqlRunner {
 export interface SqlDatabase extends SqlRunner {
   /** A statement such as CREATE TABLE ends the transaction it is run in, and what comes after it is committed by itself. */
   readonly commitsImplicitly?: true;
+  /** How many wait for a connection of the pool. Left out: it has none. */
+  readonly waiting?: number;
   /** Commits when `fn` returns and rolls back when it throws. */
   transaction<T>(fn: (tx: SqlRunner) => Promise<T>): Promise<T>;
   close(): Promise<void>;

@@ -10,6 +10,7 @@ import {
   withContext,
   type CommonOptions,
 } from '../context.ts';
+import type { OwnRelay } from '../../process/own-relay.ts';
 import type { AddCommand } from '../flags.ts';
 
 const REAPS_NOTHING =
@@ -29,7 +30,8 @@ export const addWorker: AddCommand = program => {
     if (process.pid === 1) log.warn({}, REAPS_NOTHING);
     const signal = shutdownSignal(() => log.info({}, 'draining; a second signal exits at once'));
     const { makeSupervisor } = await import('../../process/supervise.ts');
-    const { besideOwnRelay } = await import('../../process/own-relay.ts');
+    const { besideOwnRelay, movesItself } = await import('../../process/own-relay.ts');
+    const { backlogGauges } = await import('../../metrics/gauges.ts');
     const { ChildMetrics } = await import('../../metrics/children.ts');
     const { withMetrics } = await import('../../process/measure.ts');
     const { besideScheduler } = await import('../../process/scheduler-service.ts');
@@ -55,14 +57,24 @@ export const addWorker: AddCommand = program => {
       const metrics = new ChildMetrics();
       const supervisor = await makeSupervisor(context, { spec, onUnloadable, pulses, metrics });
       const ended = AbortSignal.any([signal, failed.signal]);
-      const measured = { process: 'supervisor', isServed: spec.isMeasured, children: metrics };
+      const own: OwnRelay = { current: null };
+      const measured = {
+        process: 'supervisor',
+        isServed: spec.isMeasured,
+        children: metrics,
+        ...(movesItself(config)
+          ? { gauges: backlogGauges(() => own.current?.status ?? null) }
+          : {}),
+      };
       await withMetrics(context, measured, page =>
         withProbes(
           () => pulses.look(),
           { ...config.worker, metrics: page },
           runtime,
           () =>
-            besideScheduler(context, () => besideOwnRelay(context, () => supervisor.run(ended))),
+            besideScheduler(context, () =>
+              besideOwnRelay(context, page && own, () => supervisor.run(ended)),
+            ),
         ),
       );
       failed.signal.throwIfAborted();

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { healthOfWorker, Pulses } from './worker-health.ts';
 
-const SENDS = { unsentMs: null, blockedBy: null };
+const SENDS = { unsentMs: null, blockedBy: null, prefetched: 0 };
 const well = healthOfWorker({ idleMs: 10, isOpen: true, deafMs: 0, running: 1, ...SENDS });
 
 describe('a worker', () => {
@@ -32,6 +32,7 @@ describe('a worker whose broker blocks publishing', () => {
     isOpen: true,
     deafMs: 0,
     running: 1,
+    prefetched: 0,
     unsentMs: 4_000,
     blockedBy: 'low on memory',
   });

@@ -73,6 +73,11 @@ export class Prefetch {
     return this.#broker.pushWithin !== undefined;
   }
 
+  /** Messages that are held, at hand or kept. */
+  get size(): number {
+    return this.#here.length + this.#kept.length + this.#shelved.length;
+  }
+
   /** The tasks of the messages at hand that can be read. */
   get envelopes(): readonly Envelope[] {
     return this.#here.flatMap(({ delivery: { message } }) => ('raw' in message ? [] : [message]));

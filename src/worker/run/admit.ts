@@ -45,8 +45,12 @@ export class Gate {
     const { reservations, runtime } = this.#deps;
     try {
       const entry = await reservations.enter(task, limits);
-      if (entry.isIn) await runtime.faultPoint('worker.admitted-not-run');
-      else this.#emitRejected(task, entry);
+      if (entry.isIn) {
+        const { id, name, queue } = task.envelope;
+        const keys = limits.map(({ key }) => key);
+        runtime.emit('admission:admitted', { id, name, queue, where: 'worker', keys });
+        await runtime.faultPoint('worker.admitted-not-run');
+      } else this.#emitRejected(task, entry);
       return entry;
     } catch (error) {
       if (!isUnavailable(error)) throw error;
