@@ -38,7 +38,8 @@ export function decide(trigger: Trigger, policy: Policy, fromMs: number, nowMs: 
   return {
     slots: slots.slice(0, MOST_AT_ONCE),
     missed,
-    nextSlotMs: rest ?? trigger.next(nowMs),
+    // The clock may have been set back since the schedule was due: what has fired is not next.
+    nextSlotMs: rest ?? trigger.next(Math.max(nowMs, fromMs - 1)),
   };
 }
 

@@ -213,6 +213,25 @@ describe('a schedule that is put again', () => {
     expect(slots()).toEqual(['a 00:01', 'a 00:02']);
   });
 
+  it('does not count from before a slot that fired while it was being put', async () => {
+    const { put, memory, store, advance, pass } = setup();
+    await put('a', { every: '1m' });
+    advance(MINUTE - 1);
+    const real = memory.through();
+    let isFirst = true;
+    store.read = async name => {
+      if (isFirst) {
+        isFirst = false;
+        advance(1);
+        await pass();
+      }
+      return await real.read(name);
+    };
+    await put('a', { every: '30s' });
+    expect((await real.read('a'))?.lastSlotMs).toBe(START_MS + MINUTE);
+    expect((await real.read('a'))?.nextSlotMs).toBe(START_MS + MINUTE + 30_000);
+  });
+
   it('keeps its due slot where only the task changes', async () => {
     const { put, advance, pass, slots } = setup();
     await put('a', { every: '1m' });

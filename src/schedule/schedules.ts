@@ -177,8 +177,9 @@ export class ScheduleOperations {
   ): Promise<T> {
     const { store, random } = this.#deps;
     for (let attempt = 0; attempt < TRIES; attempt++) {
-      const { nowMs } = await store.clock();
+      // In this order: a slot that fires between the two has a new version, and one that fired before is in the past.
       const old = await store.read(name);
+      const { nowMs } = await store.clock();
       const { to, tasks = [], answer } = step(old, nowMs);
       if (to === 'keep') return answer;
       const next = to === null ? null : { ...to, version: random.token() };

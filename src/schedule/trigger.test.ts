@@ -176,6 +176,11 @@ describe('late slots', () => {
     expect(decision).toEqual({ slots: fired.map(nth => nth * minute), missed, nextSlotMs: null });
   });
 
+  it('do not come again when the clock was set back after they were read as due', () => {
+    const decision = decide(trigger, { ...policy, catchUp: 'all' }, from, from - 5 * minute);
+    expect(decision).toEqual({ slots: [], missed: 0, nextSlotMs: from });
+  });
+
   it('are bounded after a year of silence, and quick to count', () => {
     const seconds = triggerOf('test', { cron: '* * * * * *' });
     const nowMs = Date.parse('2026-06-01T00:00:00Z');
