@@ -1,21 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { readSchedule } from '../config/schedule.ts';
-import {
-  type FaultPoint,
-  type FaultPointName,
-  type Runtime,
-  noFaults,
-} from '../runtime/runtime.ts';
+import { type Runtime, noFaults } from '../runtime/runtime.ts';
 import { task } from '../task/define-task.ts';
 import { Keyring, NO_KEYS } from '../task/keyring.ts';
 import { silentLogger } from '../telemetry/logger.ts';
 import { outlastError } from '../errors/error.ts';
 import { MemoryOutboxStore } from '../testing/memory/memory-outbox-store.ts';
 import { MemoryOutboxWriter } from '../testing/memory/memory-outbox-writer.ts';
-import {
-  MemoryScheduleStore,
-  type ScheduleGuards,
-} from '../testing/memory/memory-schedule-store.ts';
+import { MemoryScheduleStore } from '../testing/memory/memory-schedule-store.ts';
 import { Declarer } from './declarer.ts';
 import { Scheduler } from './scheduler.ts';
 import { ScheduleOperations } from './schedules.ts';
@@ -31,31 +23,26 @@ const away = (): Error =>
     fields: {},
   });
 
-function setup({
-  guards = {},
-  keyring = NO_KEYS,
-}: { guards?: Partial<ScheduleGuards>; keyring?: Keyring } = {}) {
+function setup({ keyring = NO_KEYS }: { keyring?: Keyring } = {}) {
   let nowMs = START_MS;
   let tokens = 0;
   const clock = { now: () => nowMs };
   const outbox = new MemoryOutboxStore({ clock });
-  const memory = new MemoryScheduleStore({ clock, writer: new MemoryOutboxWriter(outbox), guards });
+  const memory = new MemoryScheduleStore({ clock, writer: new MemoryOutboxWriter(outbox) });
   const events: string[] = [];
-  const runtimeWith = (faultPoint: FaultPoint): Runtime =>
-    ({
-      clock,
-      random: { next: () => 0, token: () => `token-${++tokens}` },
-      log: silentLogger,
-      emit: (name: string) => events.push(name),
-      faultPoint,
-    }) as unknown as Runtime;
-  const runtime = runtimeWith(noFaults);
+  const runtime = {
+    clock,
+    random: { next: () => 0, token: () => `token-${++tokens}` },
+    log: silentLogger,
+    emit: (name: string) => events.push(name),
+    faultPoint: noFaults,
+  } as unknown as Runtime;
   const states = new Map<string, 'running' | 'done'>();
   const ledger = { isAway: false, asked: 0 };
   const store = memory.through();
-  const scheduler = (faultPoint: FaultPoint = noFaults): Scheduler =>
+  const scheduler = (): Scheduler =>
     new Scheduler({
-      store: memory.through(faultPoint),
+      store,
       outboxReads: { find: async () => null },
       ledgerReads: {
         states: async ids => {
@@ -65,7 +52,7 @@ function setup({
         },
       },
       keyring,
-      runtime: runtimeWith(faultPoint),
+      runtime,
     });
   const compose = { maxPayloadBytes: 10_000, redact: null };
   const operations = new ScheduleOperations({ store, keyring, random: runtime.random, compose });
@@ -300,88 +287,5 @@ describe('schedules of configurations', () => {
     await declarer({ bad: { call: tick.with(), cron: '61 * * * *' }, good: hourly }).look();
     expect(await store.read('good')).not.toBeNull();
     expect(events).toContain('schedule:failed');
-  });
-});
-
-/** Some schedulers, of which some die or sleep at any point; rows leave the outbox at once, as with a relay. */
-async function simulate(
-  seed: number,
-  guards: Partial<ScheduleGuards> = {},
-): Promise<readonly string[]> {
-  const { put, scheduler, advance, outbox, pass, slots } = setup({ guards });
-  let state = seed;
-  const random = (): number => {
-    state = (state + 0x6d2b79f5) | 0;
-    let drawn = Math.imul(state ^ (state >>> 15), 1 | state);
-    drawn = (drawn + Math.imul(drawn ^ (drawn >>> 7), 61 | drawn)) ^ drawn;
-    return ((drawn ^ (drawn >>> 14)) >>> 0) / 2 ** 32;
-  };
-  const sleeping: (() => void)[] = [];
-  const reached = new Set<FaultPointName>();
-  const faultPoint: FaultPoint = name => {
-    reached.add(name);
-    const drawn = random();
-    if (drawn < 0.15) return new Promise(() => undefined);
-    return drawn < 0.4 ? new Promise(resolve => sleeping.push(resolve)) : undefined;
-  };
-  const sent: string[] = [];
-  const relay = async (): Promise<void> => {
-    sent.push(...slots());
-    const token = `relay-${sent.length}`;
-    const rows = await outbox.claim({ relay: 'r', token, limit: 1_000, staleMs: MINUTE });
-    await outbox.settlePublished(
-      token,
-      rows.map(({ row }) => row),
-    );
-  };
-  const settle = async (): Promise<void> => {
-    for (let turn = 0; turn < 3; turn++) await new Promise(resolve => setImmediate(resolve));
-    await relay();
-  };
-  const options = { every: '1m', catchUp: 'all', maxCatchUp: 1_000 };
-  for (const name of ['a', 'b']) await put(name, options);
-  for (let step = 0; step < 30; step++) {
-    advance(random() * 2 * MINUTE);
-    for (let nth = 0; nth < 3; nth++) void scheduler(faultPoint).look();
-    if (random() < 0.5) sleeping.splice(Math.floor(random() * sleeping.length), 1)[0]?.();
-    await settle();
-  }
-  for (const wake of sleeping.splice(0)) wake();
-  await settle();
-  await pass();
-  await relay();
-  const last =
-    sent
-      .filter(slot => slot.startsWith('a '))
-      .toSorted()
-      .at(-1)
-      ?.slice(2) ?? '';
-  const [hours = 0, minutes = 0] = last.split(':').map(Number);
-  const expected = ['a', 'b'].flatMap(name =>
-    Array.from({ length: hours * 60 + minutes }, (_, nth) => {
-      const time = new Date((nth + 1) * MINUTE).toISOString().slice(11, 16);
-      return `${name} ${time}`;
-    }),
-  );
-  const twice = sent.filter((slot, index) => sent.indexOf(slot) !== index);
-  const missing = expected.filter(slot => !sent.includes(slot));
-  const never = reached.size < 5 ? ['a point was never reached'] : [];
-  return [
-    ...twice.map(slot => `twice ${slot}`),
-    ...missing.map(slot => `missing ${slot}`),
-    ...never,
-  ];
-}
-
-describe('schedulers that die and sleep anywhere', () => {
-  it('send each slot once', async () => {
-    for (let seed = 1; seed <= 40; seed++) expect([seed, await simulate(seed)]).toEqual([seed, []]);
-  });
-
-  it.each([['comparesVersion'], ['isAtomic']] as const)('are caught without %s', async guard => {
-    let found = 0;
-    for (let seed = 1; seed <= 40; seed++)
-      found += (await simulate(seed, { [guard]: false })).length > 0 ? 1 : 0;
-    expect(found).toBeGreaterThan(0);
   });
 });

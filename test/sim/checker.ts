@@ -21,6 +21,11 @@ const VIOLATIONS = [
   'busy',
   'crowded',
   'broke',
+  'slot-twice',
+  'slot-missed',
+  'slot-unowed',
+  'slot-early',
+  'overlapped',
 ] as const;
 export type ViolationKind = (typeof VIOLATIONS)[number];
 

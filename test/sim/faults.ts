@@ -36,11 +36,15 @@ export interface Fate {
   readonly loses: 'nothing' | 'request' | 'reply';
 }
 
-/** Beats reach their point all the time and would get most of the faults; reapers reach theirs too seldom. */
+/** Beats reach their point all the time and would get most of the faults; reapers and slots reach theirs too seldom. */
 const SHARES: Partial<Record<FaultPointName, number>> = {
   'heartbeat.renewed': 0.05,
   'reaper.closed-not-requeued': 4,
   'reaper.mid-chunk': 4,
+  'schedule.locked-not-written': 3,
+  'schedule.written-not-advanced': 3,
+  'schedule.advanced-not-committed': 3,
+  'schedule.committed-not-reported': 3,
 };
 
 /** Decides what goes wrong, and counts it. Silent once the faults have ended. */

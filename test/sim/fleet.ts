@@ -16,11 +16,12 @@ import { KEYRING, LATE_KEYRING } from './forgery.ts';
 import { makeHandlers } from './handlers.ts';
 import { makeMachine, type Host, type Machine } from './host.ts';
 import { remoteKeys, remoteReceipts } from './ports.ts';
+import { makeScheduler } from './schedules.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { QUEUES } from './task-plan.ts';
 import type { Truth } from './truth.ts';
 
-const ROLES = ['relay', 'worker', 'resurrector', 'supervisor'] as const;
+const ROLES = ['relay', 'worker', 'resurrector', 'supervisor', 'scheduler'] as const;
 export type Role = (typeof ROLES)[number];
 
 /** A position in the fleet. A process that dies in it is replaced, as by an orchestrator. */
@@ -67,12 +68,13 @@ export class Fleet {
   }
 
   start(): void {
-    const { relays, workers, resurrectors, isSupervised } = this.#host.plan;
+    const { relays, workers, resurrectors, schedulers, isSupervised } = this.#host.plan;
     const sizes: Record<Role, number> = {
       relay: relays,
       worker: workers,
       resurrector: resurrectors,
       supervisor: isSupervised ? 1 : 0,
+      scheduler: schedulers,
     };
     for (const role of ROLES) {
       for (let index = 1; index <= sizes[role]; index++)
@@ -174,6 +176,8 @@ export class Fleet {
         return this.#makeResurrector(machine).run(stop.signal);
       case 'supervisor':
         return new Promise(resolve => stop.signal.addEventListener('abort', () => resolve()));
+      case 'scheduler':
+        return makeScheduler(this.#host, machine).run(stop.signal);
     }
   }
 

@@ -13,7 +13,8 @@ import { BrokerLink, remoteAdmission, remoteLedger, remoteOutbox } from './ports
 import { type Call, callsTo } from './remote.ts';
 import { SeededRandom } from './seeded-random.ts';
 import { SimProcess } from './sim-process.ts';
-import { DAY_ZERO_MS, type Stores, type Trace } from './stores.ts';
+import type { Stores, Trace } from './stores.ts';
+import { DAY_ZERO_MS } from './timetable.ts';
 import type { VirtualTime } from '../../src/testing/virtual-time.ts';
 
 /** What all processes of a run share without knowing it. */

@@ -2,6 +2,8 @@ import { EFFECT_GUARDS, type EffectGuards } from '../../src/testing/memory/memor
 import { LEDGER_GUARDS, type LedgerGuards } from '../../src/testing/memory/memory-ledger-guards.ts';
 import type { OutboxGuards } from '../../src/testing/memory/memory-outbox-guards.ts';
 import type { WorkerRow } from '../../src/testing/memory/memory-record.ts';
+import type { ScheduleGuards } from '../../src/testing/memory/memory-schedule-store.ts';
+import type { ScheduleSpec } from '../../src/config/schedule.ts';
 import type { IdempotencyStore } from '../../src/idempotency/idempotency-store.ts';
 import { isUnavailable } from '../../src/errors/error.ts';
 import {
@@ -14,6 +16,8 @@ import {
   type StepStatus,
 } from '../../src/ledger/ledger.ts';
 import type { ReceiptSources } from '../../src/relay/receipts.ts';
+import type { Clock } from '../../src/runtime/runtime.ts';
+import type { ScheduleStore } from '../../src/schedule/schedule-store.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 
 /** One known mistake. The simulator must notice each, or its silence about the real thing means nothing. */
@@ -35,7 +39,20 @@ export interface Mutant {
   /** Changes the answers that a relay gets about tasks that it has published. */
   readonly wrapStates?: (ledger: ReceiptSources['ledger']) => ReceiptSources['ledger'];
   readonly wrapOutbox?: (outbox: OutboxStore, ledger: Ledger) => OutboxStore;
+  readonly schedules?: Partial<ScheduleGuards>;
+  /** Changes what a scheduler asks of its store. `clock`: of its process. */
+  readonly wrapSchedules?: (store: ScheduleStore, clock: Clock) => ScheduleStore;
+  /** Changes what is put when an operator puts a schedule. */
+  readonly wrapSpec?: (spec: ScheduleSpec) => ScheduleSpec;
+  /** Whether a task is over is asked of the outbox alone. */
+  readonly overlapsAsksOutboxOnly?: true;
 }
+
+/** It cannot show where there is no schedule. */
+export const isOfSchedules = (mutant: Mutant): boolean =>
+  [mutant.schedules, mutant.wrapSchedules, mutant.wrapSpec, mutant.overlapsAsksOutboxOnly].some(
+    change => change !== undefined,
+  );
 
 const anyone = (worker: WorkerRow | undefined): worker is WorkerRow => worker !== null;
 
@@ -157,6 +174,37 @@ function forgetsHalfABatch(ledger: Ledger): Ledger {
   return { ...ledger, begin };
 }
 
+/** The slot is advanced in a step of its own, and its task written in the next one. */
+const advancesFirst = (store: ScheduleStore): ScheduleStore => ({
+  ...store,
+  change: async change => {
+    const answer = await store.change({ ...change, tasks: [] });
+    if (answer === 'stale' || change.tasks.length === 0) return answer;
+    return await store.change({ ...change, seen: change.to?.version ?? null });
+  },
+});
+
+/** What is not there any more is inserted: a statement that inserts or updates. */
+const insertsOrUpdates = (store: ScheduleStore): ScheduleStore => ({
+  ...store,
+  change: async change => {
+    const answer = await store.change(change);
+    const isGone = answer === 'stale' && (await store.read(change.name)) === null;
+    return isGone ? await store.change({ ...change, seen: null }) : answer;
+  },
+});
+
+/** A scheduler decides by its own clock what is due. */
+const trustsItsClock = (store: ScheduleStore, clock: Clock): ScheduleStore => ({
+  ...store,
+  clock: async () => ({ ...(await store.clock()), nowMs: clock.now() }),
+});
+
+const makesUpForOneMore = (spec: ScheduleSpec): ScheduleSpec => ({
+  ...spec,
+  maxCatchUp: spec.maxCatchUp + 1,
+});
+
 export const MUTANTS: readonly Mutant[] = [
   { name: 'commit without epoch check', ledger: { mayCommit: () => true } },
   { name: 'commit checks state only', ledger: { mayCommit: record => record.state === 'running' } },
@@ -219,4 +267,12 @@ export const MUTANTS: readonly Mutant[] = [
   { name: 'revived into nothing', wrapLedger: revivesIntoNothing },
   { name: 'revived whatever it is', ledger: { mayRevive: () => true } },
   { name: 'half a refused batch forgotten', wrapLedger: forgetsHalfABatch },
+  { name: 'slot without version check', schedules: { comparesVersion: false } },
+  { name: 'slot and task in two steps', schedules: { isAtomic: false } },
+  { name: 'slot goes on before its task', wrapSchedules: advancesFirst },
+  { name: 'catch-up of one too many', wrapSpec: makesUpForOneMore },
+  { name: 'paused schedule fires', schedules: { heedsPause: false } },
+  { name: 'removed schedule comes back', wrapSchedules: insertsOrUpdates },
+  { name: 'slots by the clock of a process', wrapSchedules: trustsItsClock },
+  { name: 'overlap asks the outbox only', overlapsAsksOutboxOnly: true },
 ];

@@ -7,6 +7,7 @@ import {
   type LinkTrouble,
   type TaskPlan,
 } from './task-plan.ts';
+import { drawErrands, type Errand } from './timetable.ts';
 import { topologyOf, type Topology } from './topology.ts';
 
 /** How often each kind of fault strikes. Zero switches a kind off: seeds differ in what they try (swarm testing). */
@@ -65,6 +66,9 @@ export interface SimPlan {
   readonly rates: FaultRates;
   readonly linkTrouble: LinkTrouble;
   readonly tasks: readonly TaskPlan[];
+  readonly schedulers: number;
+  /** What is done with schedules; empty: there are none. */
+  readonly errands: readonly Errand[];
 }
 
 function drawRates(random: SeededRandom, isSleepy: boolean): FaultRates {
@@ -136,11 +140,22 @@ export function drawPlan(seed: number, topology: Topology = topologyOf(seed)): S
       }),
       new SeededRandom(seed, 'keys'),
     ),
+    schedulers: 0,
+    errands: [],
   };
-  const failing = withFailovers(withLinkTrouble(plan, isSleepy));
+  const scheduled = isSleepy ? plan : withSchedules(plan);
+  const failing = withFailovers(withLinkTrouble(scheduled, isSleepy));
   // A task that is published again while workers sleep is a late copy too.
   const lossy = topology === 'separate-broker' && !isSleepy ? withLosses(failing) : failing;
   return topology === 'separate-broker' ? withGuilty(lossy) : lossy;
+}
+
+/** Few runs have schedules: each slot is one more task. */
+function withSchedules(plan: SimPlan): SimPlan {
+  const random = new SeededRandom(plan.seed, 'schedules');
+  if (!random.chance(0.25)) return plan;
+  const schedulers = random.int(1, 2);
+  return { ...plan, schedulers, errands: drawErrands(random, plan.faultMs) };
 }
 
 /** Giving up takes fourteen refusals. */

@@ -15,6 +15,7 @@ import type { DeferredEntry, Ledger } from '../../src/ledger/ledger.ts';
 import type { OutboxStore } from '../../src/outbox/outbox-store.ts';
 import type { ReceiptSources } from '../../src/relay/receipts.ts';
 import type { FaultPoint } from '../../src/runtime/runtime.ts';
+import type { ScheduleChange, ScheduleStore } from '../../src/schedule/schedule-store.ts';
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { KeyDeps } from '../../src/worker/run/claim-key.ts';
 import type { EffectDoor } from '../../src/worker/effects/door.ts';
@@ -105,6 +106,32 @@ export function remoteReceipts(
   return {
     ledger: { states: ids => call(() => reads.states(ids)) },
     results: { read: id => call(() => results.read(id)) },
+  };
+}
+
+/** Schedules as one process sees them. `announce` gets each change that arrives, and the time that this process was told last. */
+export function remoteSchedules(
+  store: ScheduleStore,
+  call: Call,
+  announce: (change: ScheduleChange, toldMs: number) => void,
+): ScheduleStore {
+  let toldMs = 0;
+  return {
+    clock: async () => {
+      const told = await call(() => store.clock());
+      toldMs = told.nowMs;
+      return told;
+    },
+    due: limit => call(() => store.due(limit)),
+    read: name => call(() => store.read(name)),
+    list: (after, limit) => call(() => store.list(after, limit)),
+    change: change =>
+      call(() => {
+        announce(change, toldMs);
+        return store.change(change);
+      }),
+    declare: (own, ttlMs, refreshMs) => call(() => store.declare(own, ttlMs, refreshMs)),
+    prune: ageMs => call(() => store.prune(ageMs)),
   };
 }
 

@@ -7,7 +7,9 @@ import { makeMachine, type Host, type Machine } from './host.ts';
 import type { Mutant } from './mutants.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
-import { DAY_ZERO_MS, Stores, type Trace } from './stores.ts';
+import { keepSchedules } from './schedules.ts';
+import { Stores, type Trace } from './stores.ts';
+import { DAY_ZERO_MS } from './timetable.ts';
 import { forgeryOf } from './forgery.ts';
 import { envelopeOf, digestConflictOf, type TaskKind, type TaskPlan } from './task-plan.ts';
 import { Truth } from './truth.ts';
@@ -20,6 +22,8 @@ export interface RunReport {
   readonly tasks: number;
   readonly executions: number;
   readonly reruns: number;
+  /** Of schedules, that were sent. */
+  readonly slots: number;
   readonly faults: ReadonlyMap<FaultKind, number>;
   readonly points: ReadonlyMap<string, number>;
   readonly virtualMs: number;
@@ -49,6 +53,7 @@ export async function runPlan(
   const fleet = new Fleet(host, truth);
   fleet.start();
   produce(host, truth);
+  keepSchedules(host);
   scheduleFaults(host, fleet);
   await time.runUntil(plan.faultMs);
   await heal(host, fleet, truth);
@@ -60,6 +65,7 @@ export async function runPlan(
     tasks: committed,
     executions,
     reruns,
+    slots: stores.slots.sent.size,
     faults: faults.counts,
     points: faults.points,
     virtualMs: time.nowMs,

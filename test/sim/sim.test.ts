@@ -155,6 +155,12 @@ describe('no living worker is declared dead', () => {
   });
 });
 
+function firstSeedWithSchedules(): number {
+  let seed = 1;
+  while (drawPlan(seed).errands.length === 0) seed += 1;
+  return seed;
+}
+
 describe('a run', () => {
   it.each(TOPOLOGIES)('is the same for the same seed: %s', async topology => {
     const plan = drawPlan(3, topology);
@@ -163,6 +169,14 @@ describe('a run', () => {
     expect(second.events).toBe(first.events);
     expect([...second.faults]).toEqual([...first.faults]);
     expect((await runPlan(drawPlan(4, topology))).digest).not.toBe(first.digest);
+  });
+
+  it('is the same for the same seed with schedules', async () => {
+    const seed = firstSeedWithSchedules();
+    const [first, second] = [await runPlan(drawPlan(seed)), await runPlan(drawPlan(seed))];
+    expect(first.slots).toBeGreaterThan(0);
+    expect(first.violations).toEqual([]);
+    expect(second.digest).toBe(first.digest);
   });
 
   it('is the same for the same seed with a mutant', async () => {

@@ -6,7 +6,9 @@ import { MemoryEffects } from '../../src/testing/memory/memory-effects.ts';
 import { MemoryIdempotencyStore } from '../../src/testing/memory/memory-idempotency-store.ts';
 import { MemoryLedger } from '../../src/testing/memory/memory-ledger.ts';
 import { MemoryOutboxStore } from '../../src/testing/memory/memory-outbox-store.ts';
+import { MemoryOutboxWriter } from '../../src/testing/memory/memory-outbox-writer.ts';
 import type { TaskRecord } from '../../src/testing/memory/memory-record.ts';
+import { MemoryScheduleStore } from '../../src/testing/memory/memory-schedule-store.ts';
 import type { Broker } from '../../src/broker/broker.ts';
 import type { BeginReply, BeginRequest, Ledger } from '../../src/ledger/ledger.ts';
 import type { Checker } from './checker.ts';
@@ -19,10 +21,9 @@ import type { MemoryTransaction } from '../../src/testing/memory/memory-transact
 import type { Envelope } from '../../src/task/envelope.ts';
 import type { SimPlan } from './plan.ts';
 import { SeededRandom } from './seeded-random.ts';
+import { SlotBook } from './slot-book.ts';
+import { DAY_ZERO_MS } from './timetable.ts';
 import type { VirtualTime } from '../../src/testing/virtual-time.ts';
-
-/** Midnight of some day: wall clocks need a date. */
-export const DAY_ZERO_MS: number = Date.UTC(2026, 0, 1);
 
 /** Called with every line of the history, for debugging. */
 export type Trace = (atMs: number, line: string) => void;
@@ -46,6 +47,8 @@ export class Stores {
   readonly crowd: Crowd;
   readonly links: LinkGate;
   readonly guilt: Guilt;
+  readonly schedules: MemoryScheduleStore;
+  readonly slots: SlotBook;
   /** Null where messages go through `server`. */
   readonly ownBroker: Broker | null;
   /** Of senders whose tasks go through the outbox though the ledger is beside it: they have an ordering key, or a rate. */
@@ -108,6 +111,41 @@ export class Stores {
         checker.onEffect(entry);
       },
     });
+    const canClockJump = plan.rates.clockJumpEveryMs > 0;
+    const isOver = (id: string): boolean => this.#isOver(id);
+    this.slots = new SlotBook({ clock, checker, canClockJump, isOver });
+    this.schedules = this.#makeSchedules(clock, mutant?.schedules ?? {});
+  }
+
+  #makeSchedules(
+    clock: { now(): number },
+    guards: NonNullable<Mutant['schedules']>,
+  ): MemoryScheduleStore {
+    const writer = new MemoryOutboxWriter(this.outbox, this.ownBroker ? this.ledger : null);
+    return new MemoryScheduleStore({
+      clock,
+      writer: {
+        write: async (tx, tasks) => {
+          tx.write(() => {
+            for (const task of tasks) this.slots.onTask(task);
+          });
+          return await writer.write(tx, tasks);
+        },
+      },
+      guards,
+      journal: change => {
+        const { name, to, tasks } = change;
+        const ids = tasks.map(({ id }) => id).join(' ');
+        this.#write(`schedule ${name} ${to?.nextSlotMs ?? 'none'} ${ids}`);
+        this.slots.onChange(change);
+      },
+    });
+  }
+
+  #isOver(id: string): boolean {
+    const state = this.ledger.state.records.get(id)?.state;
+    const isOpen = state === 'waiting' || state === 'running';
+    return !isOpen && ![...this.outbox.rows.values()].some(({ envelope }) => envelope.id === id);
   }
 
   /** A standby that did not get the next `begin` takes over right after it. */
@@ -147,6 +185,7 @@ export class Stores {
 
   /** The store's clock is set; the workers' monotonic clocks are not. */
   jumpClock(ms: number): void {
+    this.slots.onClock();
     this.#jumpMs += ms;
   }
 

@@ -13,6 +13,7 @@ export class Totals {
   #tasks = 0;
   #executions = 0;
   #reruns = 0;
+  #slots = 0;
   #events = 0;
   #virtualMs = 0;
   readonly #startedAt = performance.now();
@@ -30,6 +31,7 @@ export class Totals {
     this.#tasks += report.tasks;
     this.#executions += report.executions;
     this.#reruns += report.reruns;
+    this.#slots += report.slots;
     this.#events += report.events;
     this.#virtualMs += report.virtualMs;
     for (const point of report.points.keys()) this.points.add(point);
@@ -56,7 +58,7 @@ export class Totals {
         : `, under ${(3 / this.#tasks).toExponential(1)} per task with 95 % confidence`;
     return [
       `runs ${number(this.runs)} (seeds ${this.#firstSeed}..${this.#lastSeed}, ${this.invalid} invalid), ${seconds} s, ${number(this.#events)} events`,
-      `tasks ${number(this.#tasks)}, executions ${number(this.#executions)} of which ${number(this.#reruns)} again, ${hours} virtual hours`,
+      `tasks ${number(this.#tasks)}, executions ${number(this.#executions)} of which ${number(this.#reruns)} again, slots ${number(this.#slots)}, ${hours} virtual hours`,
       `faults ${number(total)}: ${byKind}`,
       `violations ${this.violations}${this.violations === 0 ? bound : ''}`,
     ];

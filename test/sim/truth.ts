@@ -73,8 +73,15 @@ export class Truth {
     }
   }
 
+  /** The task of a slot is committed with the slot. */
+  expectSlots(): void {
+    for (const id of this.#stores.slots.sent) this.onCommitted(id, 'ok');
+  }
+
   isQuiet(): boolean {
     this.expectLinks();
+    this.expectSlots();
+    if (!this.#stores.slots.isQuiet) return false;
     const { outbox, server, ledger } = this.#stores;
     const { queued, held } = server.count();
     if (outbox.rows.size + queued + held + ledger.state.after.size > 0) return false;
@@ -85,6 +92,8 @@ export class Truth {
   /** The final check, when faults have ended and the time to recover is over. */
   judge(): void {
     this.expectLinks();
+    this.expectSlots();
+    this.#stores.slots.judge();
     for (const [id, expectation] of this.#committed) this.#judgeTask(id, expectation);
     for (const id of this.#executed) {
       if (!this.#committed.has(id))

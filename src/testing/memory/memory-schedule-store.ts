@@ -1,4 +1,3 @@
-import type { NewTask } from '../../outbox/outbox-writer.ts';
 import { type Clock, type FaultPoint, noFaults } from '../../runtime/runtime.ts';
 import {
   type Declared,
@@ -17,16 +16,22 @@ export interface ScheduleGuards {
   readonly comparesVersion: boolean;
   /** Tasks and advance are one transaction. */
   readonly isAtomic: boolean;
+  /** A schedule that is paused is never due. */
+  readonly heedsPause: boolean;
 }
 
-const SCHEDULE_GUARDS: ScheduleGuards = { comparesVersion: true, isAtomic: true };
+const SCHEDULE_GUARDS: ScheduleGuards = {
+  comparesVersion: true,
+  isAtomic: true,
+  heedsPause: true,
+};
 
 export interface MemoryScheduleOptions {
   readonly clock: Pick<Clock, 'now'>;
   readonly writer: Pick<MemoryOutboxWriter, 'write'>;
   readonly guards?: Partial<ScheduleGuards>;
-  /** Called with what was committed. */
-  readonly journal?: (name: string, tasks: readonly NewTask[]) => void;
+  /** Called with every change, in the order in which they are committed. */
+  readonly journal?: (change: ScheduleChange) => void;
 }
 
 /** Schedules in RAM. A change is one synchronous commit at its end, and locks its row until then. */
@@ -69,7 +74,9 @@ export class MemoryScheduleStore {
     const nowMs = this.#nowMs;
     return [...this.rows.values()].filter(
       ({ isPaused, declaredUntilMs, dueMs }) =>
-        !isPaused && dueMs !== null && (declaredUntilMs === null || declaredUntilMs > nowMs),
+        !(isPaused && this.#guards.heedsPause) &&
+        dueMs !== null &&
+        (declaredUntilMs === null || declaredUntilMs > nowMs),
     );
   }
 
@@ -98,11 +105,11 @@ export class MemoryScheduleStore {
       if (this.#guards.isAtomic) tx.rollback();
       return 'stale';
     }
-    const { name, to, tasks } = change;
+    const { name, to } = change;
     if (to === null) this.rows.delete(name);
     else this.rows.set(name, { ...to, name, declaredUntilMs: this.#declaredUntilMs(name, to) });
     if (this.#guards.isAtomic) tx.commit();
-    this.#options.journal?.(name, tasks);
+    this.#options.journal?.(change);
     return 'ok';
   }
 
