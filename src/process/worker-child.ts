@@ -13,6 +13,7 @@ import { workerGauges } from '../metrics/gauges.ts';
 import { withMetrics } from './measure.ts';
 import { watchLimits } from './watch-limits.ts';
 import { makeWorker } from './worker-service.ts';
+import { OneUnsent } from './health/one-unsent.ts';
 import { PULSE_MS, healthOfWorker } from './health/worker-health.ts';
 import { type FromChild, SPEC_ENV, type ToChild, type WorkerSpec } from './worker-spec.ts';
 
@@ -126,15 +127,15 @@ const measured = {
   hasLedger: true as const,
 };
 await withMetrics(context, measured, async metrics => {
-  const beat = (): Promise<void> => {
-    if (worker.status === null) return Promise.resolve();
+  const pulses = new OneUnsent(async () => {
+    if (worker.status === null) return;
     const figures = spec.isMeasured && metrics ? { metrics: metrics.registry.snapshot() } : {};
-    return send({ kind: 'pulse', health: healthOfWorker(worker.status), ...figures });
-  };
-  const pulse = setInterval(() => void beat(), PULSE_MS);
+    await send({ kind: 'pulse', health: healthOfWorker(worker.status), ...figures });
+  });
+  const pulse = setInterval(() => pulses.send(), PULSE_MS);
   await worker.run(stop.signal, retire.signal);
   clearInterval(pulse);
-  await Promise.race([beat(), sleep(systemClock, CLOSE_GRACE_MS)]);
+  await Promise.race([pulses.sendLast(), sleep(systemClock, CLOSE_GRACE_MS)]);
 });
 unwatch();
 await isolates?.close();
