@@ -51,7 +51,13 @@ export async function makeSupervisor(
     }
     if (message.kind === 'unloadable') reportUnloadable(decodeError(message.error));
   };
-  const settings = { ...resurrectorSettings(context), processes, shutdownTimeoutMs };
+  const modules = [...context.config.tasks, ...spec.modules];
+  const settings = {
+    ...resurrectorSettings(context),
+    processes,
+    shutdownTimeoutMs,
+    modules: spec.configFile === null ? modules : [spec.configFile, ...modules],
+  };
   const memory = new MemoryKills();
   const spawn = (process: string): Child => {
     const child = spawnChild(
@@ -65,6 +71,8 @@ export async function makeSupervisor(
       },
       memory,
     );
+    pulses?.loading(process, true);
+    void child.loaded.then(() => pulses?.loading(process, false));
     void child.exited.then(() => {
       pulses?.gone(process);
       metrics?.gone(process);
@@ -119,6 +127,7 @@ function spawnChild(
   });
   let lastWords = '';
   let isKilled = false;
+  let verdict: Death | undefined;
   child.stdio[LAST_WORDS_FD]?.on('data', (words: Buffer) => {
     lastWords = (lastWords + String(words)).slice(-LAST_WORDS_CHARS);
   });
@@ -126,12 +135,17 @@ function spawnChild(
   const exited = new Promise<Death>(resolve => {
     child.once('exit', (code, signal) => {
       const end = (): void =>
-        resolve(howItEnded({ code, signal, lastWords, isKilled, isMemoryShort }));
+        resolve(verdict ?? howItEnded({ code, signal, lastWords, isKilled, isMemoryShort }));
       // Its last messages are read before the channels close: they may ask not to replace it, and say why it ended.
       child.once('close', end);
       setTimeout(end, LAST_MESSAGE_MS).unref();
     });
     child.once('error', ({ message }) => resolve({ kind: 'exited', message }));
+  });
+  const loaded = new Promise<void>(resolve => {
+    child.on('message', (message: FromChild) => {
+      if (message.kind === 'loaded') resolve();
+    });
   });
   const worn = new Promise<string>(resolve => {
     child.on('message', (message: FromChild) => {
@@ -146,12 +160,14 @@ function spawnChild(
     process: spec.process,
     pid: child.pid ?? 0,
     exited,
+    loaded,
     dismissed,
     worn,
     retire: () => send('retire'),
     drain: () => send('drain'),
-    kill: () => {
+    kill: why => {
       isKilled = true;
+      verdict = why;
       child.kill('SIGKILL');
     },
   };

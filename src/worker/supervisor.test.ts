@@ -17,12 +17,16 @@ interface FakeChild extends Child {
 
 const AWAY = outlastError('ERR_STORE_UNAVAILABLE', { message: 'away', hint: '', fields: {} });
 
-function setup(processes = 1, ignoresDrain = false) {
+function setup(processes = 1, ignoresDrain = false, isHanging = false) {
   const time = new VirtualTime();
   const { clock } = time;
   let token = 0;
   const random = { next: () => 0.5, token: () => `t${++token}` };
-  const runtime = { clock, random, faultPoint: noFaults, log: silentLogger, emit: noEvents };
+  const logged: string[] = [];
+  const note = (fields: object, message: string): void =>
+    void logged.push(`${message} ${JSON.stringify(fields)}`);
+  const log = { ...silentLogger, error: note, warn: note };
+  const runtime = { clock, random, faultPoint: noFaults, log, emit: noEvents };
   const children: FakeChild[] = [];
   const reaped: string[] = [];
   const spawn = (process: string): Child => {
@@ -38,6 +42,7 @@ function setup(processes = 1, ignoresDrain = false) {
       exited: new Promise<Death>(resolve => {
         exit = how => resolve({ kind: how.startsWith('SIG') ? 'signal' : 'exited', message: how });
       }),
+      loaded: isHanging ? new Promise<void>(() => undefined) : Promise.resolve(),
       worn: new Promise<string>(resolve => void (wearOut = resolve)),
       dismissed: new Promise<void>(resolve => void (dismiss = resolve)),
       retire: () => void received.push('retire'),
@@ -45,9 +50,9 @@ function setup(processes = 1, ignoresDrain = false) {
         received.push('drain');
         if (!ignoresDrain) exit('code 0');
       },
-      kill: () => {
+      kill: why => {
         received.push('kill');
-        exit('SIGKILL');
+        exit(why?.message ?? 'SIGKILL');
       },
       exit: how => exit(how),
       wearOut: why => wearOut(why),
@@ -77,6 +82,7 @@ function setup(processes = 1, ignoresDrain = false) {
     leaseMs: 5_000,
     beatMs: 1_000,
     chunk: 10,
+    modules: ['./hangs.ts'],
   };
   const supervisor = new Supervisor({ ledger, runtime, settings, spawn });
   const stop = new AbortController();
@@ -87,7 +93,18 @@ function setup(processes = 1, ignoresDrain = false) {
     await running;
   };
   const cut = (value: boolean): void => void (isAway = value);
-  return { time, children, reaped, looks: () => looks, cut, supervisor, running, stop, end };
+  return {
+    time,
+    children,
+    reaped,
+    logged,
+    looks: () => looks,
+    cut,
+    supervisor,
+    running,
+    stop,
+    end,
+  };
 }
 
 describe('a supervisor', () => {
@@ -174,6 +191,33 @@ describe('a supervisor', () => {
     await time.runUntil(61_000);
     expect(children[1]?.received).toEqual(['retire']);
     expect(children).toHaveLength(3);
+    await end();
+  });
+
+  it('lets a worn child leave after an hour although an older one never ends, up to a number', async () => {
+    const { time, children, logged, end } = setup();
+    for (let worn = 0; worn < 6; worn++) {
+      await time.runUntil(time.nowMs + 20_000);
+      children[worn]?.wearOut('old');
+      await time.runUntil(time.nowMs + 3_590_000);
+      expect(children).toHaveLength(worn === 0 ? 2 : Math.min(worn + 1, 5));
+      await time.runUntil(time.nowMs + 20_000);
+    }
+    expect(children).toHaveLength(5);
+    expect(logged.filter(line => line.includes('older ones still run'))).toHaveLength(3);
+    children[0]?.exit('code 0');
+    await time.runUntil(time.nowMs + 3_700_000);
+    expect(children).toHaveLength(6);
+    await end();
+  });
+
+  it('kills a child that never loads, names what it loads, and starts the next one later each time', async () => {
+    const { time, children, logged, reaped, end } = setup(1, false, true);
+    await time.runUntil(500_000);
+    expect(children.map(child => child.startedAt)).toEqual([0, 120_100, 240_300, 360_700, 481_500]);
+    expect(children[0]?.received).toEqual(['kill']);
+    expect(reaped).toHaveLength(4);
+    expect(logged[0]).toMatch(/has not loaded .* within 120 s.*"modules":\["\.\/hangs\.ts"\]/);
     await end();
   });
 

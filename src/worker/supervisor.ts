@@ -12,6 +12,8 @@ export interface Child {
   readonly pid: number;
   /** How it ended. */
   readonly exited: Promise<Death>;
+  /** Resolves when it has loaded its handlers. */
+  readonly loaded: Promise<void>;
   /** Resolves when another process has asked it to end for good: it drains by itself. */
   readonly dismissed: Promise<void>;
   /** Resolves when it wants to be replaced, with the reason; it works on until `retire` is called. */
@@ -19,7 +21,8 @@ export interface Child {
   /** Lets it finish what it has, take nothing more, and exit. */
   retire(): void;
   drain(): void;
-  kill(): void;
+  /** @param why how its end is explained; left out: it did not end in time */
+  kill(why?: Death): void;
 }
 
 export interface SupervisorSettings extends ReaperSettings {
@@ -27,6 +30,8 @@ export interface SupervisorSettings extends ReaperSettings {
   readonly intervalMs: number;
   /** How long children may drain before they are killed. */
   readonly shutdownTimeoutMs: number;
+  /** The files and patterns that children load, for people who look for the one that does not end. */
+  readonly modules: readonly string[];
 }
 
 export interface SupervisorDeps {
@@ -41,6 +46,12 @@ export interface SupervisorDeps {
 const FIRST_RESTART_MS = 50;
 const LONGEST_RESTART_MS = 5_000;
 const LIVED_MS = 10_000;
+/** A module that waits for a silent server would load forever. Its isolates, which load after it, have 60 s of this. */
+const LOAD_TIMEOUT_MS = 120_000;
+/** How long a worn child waits for those that finish their tasks: one of these tasks may never end. */
+const LEAVE_PATIENCE_MS = 3_600_000;
+/** However long they take, no more than these finish their tasks beside each other: they would fill the machine. */
+const MOST_LEAVING = 4;
 /** Delay after a failed look; never shorter than after a successful one. */
 const STORE_RETRY = { baseMs: 500, maxMs: 5_000 };
 /** On top of the drain itself: time to release, deregister and exit. */
@@ -84,45 +95,95 @@ export class Supervisor {
 
   /**
    * One position: a child, and after it the next one. An outdated child finishes its tasks while the next one replaces it.
-   * Only one of those that are worn at a time: children with long tasks to finish must not fill the machine.
+   * Those that are worn leave one at a time, because children with long tasks must not fill the machine; after an hour
+   * the next one leaves all the same.
    */
   async #keepAlive(signal: AbortSignal): Promise<void> {
     const { runtime, spawn } = this.#deps;
     let restartMs = FIRST_RESTART_MS;
-    let retired: Promise<void> = Promise.resolve();
+    const leaving = new Set<Promise<void>>();
     while (!signal.aborted) {
-      const startedAt = runtime.clock.monotonic();
+      let loadedAt = Infinity;
       const { signal: outdated } = this.#current;
       const child = spawn(`p:${runtime.random.token()}`);
+      void child.loaded.then(() => void (loadedAt = runtime.clock.monotonic()));
       const gone = this.#seeOut(child, signal);
-      const why = await Promise.race([gone, whenBoth(child.worn, retired), whenOutdated(outdated)]);
+      const turn = this.#turnToLeave(child, leaving, AbortSignal.any([signal, outdated]));
+      const why = await Promise.race([gone, turn, whenOutdated(outdated)]);
       if (typeof why === 'string' && !signal.aborted && !this.#dismissed.has(child)) {
         runtime.log.info({ pid: child.pid, why }, 'a worker process is replaced');
         child.retire();
-        retired = Promise.all([retired, gone]).then(() => undefined);
-        // Its error reaches the code that awaits it: the next child that wants to leave, or the end.
-        retired.catch(() => undefined);
+        leaving.add(gone);
+        // An error stays, for the code that awaits it: the next child that wants to leave, or the end.
+        gone.then(
+          () => leaving.delete(gone),
+          () => undefined,
+        );
       } else await gone;
       if (signal.aborted || this.#dismissed.has(child)) break;
       if (outdated.aborted) {
         restartMs = FIRST_RESTART_MS;
         continue;
       }
-      const hasLived = runtime.clock.monotonic() - startedAt > LIVED_MS;
+      const hasLived = runtime.clock.monotonic() - loadedAt > LIVED_MS;
       restartMs = hasLived ? FIRST_RESTART_MS : Math.min(restartMs * 2, LONGEST_RESTART_MS);
       await sleep(runtime.clock, restartMs, AbortSignal.any([signal, outdated]));
     }
-    await retired;
+    await Promise.all(leaving);
+  }
+
+  /** The reason why it wants to be replaced, once there is a place among those that leave. */
+  async #turnToLeave(
+    child: Child,
+    leaving: ReadonlySet<Promise<void>>,
+    signal: AbortSignal,
+  ): Promise<string> {
+    const { clock, log } = this.#deps.runtime;
+    const why = await child.worn;
+    while (leaving.size >= MOST_LEAVING) await Promise.race(leaving);
+    if (leaving.size === 0) return why;
+    const over = new AbortController();
+    void child.exited.then(() => over.abort());
+    const ended = AbortSignal.any([signal, over.signal]);
+    const late = sleep(clock, LEAVE_PATIENCE_MS, ended).then(() => {
+      if (!ended.aborted)
+        log.warn(
+          { pid: child.pid, why },
+          'a worker process is replaced although older ones still run tasks',
+        );
+    });
+    try {
+      await Promise.race([Promise.all(leaving), late]);
+    } finally {
+      over.abort();
+    }
+    return why;
   }
 
   /** Waits for a child to end, and reaps it. */
   async #seeOut(child: Child, signal: AbortSignal): Promise<void> {
     this.#children.add(child);
     const unfollow = this.#drainOn(signal, child);
+    const unwatch = this.#limitLoading(child);
     const death = await child.exited;
+    unwatch();
     unfollow();
     this.#children.delete(child);
     await this.#reap(child, death, signal);
+  }
+
+  #limitLoading(child: Child): () => void {
+    const { runtime, settings } = this.#deps;
+    const cancel = runtime.clock.timer(LOAD_TIMEOUT_MS, () => {
+      const within = `within ${LOAD_TIMEOUT_MS / 1_000} s`;
+      runtime.log.error(
+        { pid: child.pid, modules: settings.modules },
+        `a worker process has not loaded its config and handlers ${within}: look at what these modules do while they load`,
+      );
+      child.kill({ kind: 'exited', message: `killed: it did not load its handlers ${within}` });
+    });
+    void child.loaded.then(cancel);
+    return cancel;
   }
 
   /** Its death is certain: no lease has to run out. Repeated until the store has it. */
@@ -200,10 +261,3 @@ const whenOutdated = (signal: AbortSignal): Promise<string> =>
     if (signal.aborted) outdated();
     else signal.addEventListener('abort', outdated, { once: true });
   });
-
-/** The wish, once no other child is leaving. */
-async function whenBoth(wish: Promise<string>, before: Promise<void>): Promise<string> {
-  const why = await wish;
-  await before;
-  return why;
-}

@@ -45,6 +45,7 @@ describe('relay, worker and resurrector', () => {
       ready: true,
       processes: 2,
       ready_processes: 2,
+      loading_processes: 0,
       follow_ups_unsent_seconds: null,
       broker_blocked: null,
     });

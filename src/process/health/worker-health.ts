@@ -59,6 +59,7 @@ export class Pulses {
   readonly #silenceMs: number;
   readonly #wanted: number;
   readonly #children = new Map<string, Pulse>();
+  readonly #loading = new Set<string>();
 
   constructor(clock: Pick<Clock, 'monotonic'>, wanted: number, maxBlockMs: number) {
     this.#clock = clock;
@@ -70,7 +71,14 @@ export class Pulses {
     this.#children.set(process, { at: this.#clock.monotonic(), health });
   }
 
+  /** It loads its handlers, or has done so. */
+  loading(process: string, isLoading: boolean): void {
+    if (isLoading) this.#loading.add(process);
+    else this.#loading.delete(process);
+  }
+
   gone(process: string): void {
+    this.#loading.delete(process);
     this.#children.delete(process);
   }
 
@@ -82,7 +90,12 @@ export class Pulses {
     return {
       alive: children.every(pulse => pulse.health.alive && !isSilent(pulse)),
       ready: ready >= this.#wanted,
-      details: { processes: this.#wanted, ready_processes: ready, ...sendingOf(children) },
+      details: {
+        processes: this.#wanted,
+        ready_processes: ready,
+        loading_processes: this.#loading.size,
+        ...sendingOf(children),
+      },
     };
   }
 }
