@@ -85,8 +85,11 @@ export interface PublishManner {
 
 export type PublishOutcome =
   | { readonly status: 'confirmed' }
-  /** The row's own fault, reported by the broker: it costs a retry. */
-  | { readonly status: 'refused'; readonly error: string }
+  /**
+   * The row's own fault, reported by the broker: it costs a retry. `isFinal`: its bytes cannot be made into a message, and no
+   * later try can end differently.
+   */
+  | { readonly status: 'refused'; readonly error: string; readonly isFinal?: true }
   /**
    * The broker could not be reached or did not answer: the message may have arrived. Costs no retry. With `retryAfterMs`
    * only this destination does not answer.

@@ -1,5 +1,6 @@
 import type { PublishOutcome } from '../broker/broker.ts';
 import { isUnavailable } from '../errors/error.ts';
+import { letterReason, undecodable } from '../errors/letter-reason.ts';
 import type { OutboxRow, PublishFailure } from '../outbox/outbox-store.ts';
 import { wantsReceipt } from '../outbox/receipt-store.ts';
 import { type BackoffPolicy, backoffMs } from '../runtime/backoff.ts';
@@ -10,6 +11,12 @@ import type { RelayDeps, WaitingRow } from './relay-deps.ts';
 import { FIRST_LOOK_MS } from './receipts.ts';
 
 const STORE_RETRY: BackoffPolicy = { baseMs: 500, maxMs: 2_000, jitter: 'full' };
+interface FailedRow {
+  readonly row: OutboxRow;
+  readonly error: string;
+  readonly isFinal?: true | undefined;
+}
+
 /** Rows per statement. */
 const MOST_ROWS = 1_000;
 
@@ -31,7 +38,7 @@ export class Settling {
   readonly #deps: RelayDeps;
   readonly #isClaimOver: () => boolean;
   readonly #confirmed: OutboxRow[] = [];
-  readonly #failed: { readonly row: OutboxRow; readonly error: string }[] = [];
+  readonly #failed: FailedRow[] = [];
   readonly #deferred: OutboxRow[] = [];
   readonly #waiting: WaitingRow[] = [];
   #running: Promise<void> | null = null;
@@ -85,6 +92,9 @@ export class Settling {
         break;
       case 'unavailable':
         this.#deferred.push(row);
+        break;
+      case 'refused':
+        this.#failed.push({ row, error: outcome.error, isFinal: outcome.isFinal });
         break;
       default:
         this.#failed.push({ row, error: outcome.error });
@@ -159,12 +169,10 @@ export class Settling {
     }
   }
 
-  async #settleFailed(
-    failed: readonly { readonly row: OutboxRow; readonly error: string }[],
-  ): Promise<void> {
+  async #settleFailed(failed: readonly FailedRow[]): Promise<void> {
     if (failed.length === 0) return;
     const { outbox, runtime, settings } = this.#deps;
-    const failures = failed.map(({ row, error }) => this.#failureOf(row, error));
+    const failures = failed.map(one => this.#failureOf(one));
     try {
       const settled = await this.#persist(() => outbox.settleFailed(this.#token, failures));
       this.#written += failures.length;
@@ -219,8 +227,9 @@ export class Settling {
     }
   }
 
-  #failureOf(row: OutboxRow, error: string): PublishFailure {
+  #failureOf({ row, error, isFinal }: FailedRow): PublishFailure {
     const { runtime, settings } = this.#deps;
+    if (isFinal === true) return { row: row.row, error: undecodable(error), delayMs: null };
     if (row.retries + 1 >= settings.maxRetries) return { row: row.row, error, delayMs: null };
     const policy = {
       baseMs: settings.backoffTimeMs,
@@ -246,7 +255,7 @@ export class Settling {
     if (delayMs !== null) return void (this.#failedRows += 1);
     this.#dead += 1;
     const last = { type: 'publish', message: error };
-    emit('task:dead-lettered', { ...ref, reason: 'ERR_ATTEMPTS_SPENT', error: last });
+    emit('task:dead-lettered', { ...ref, reason: letterReason(error), error: last });
   }
 
   #emitLost(rows: number): void {

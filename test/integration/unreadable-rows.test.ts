@@ -9,8 +9,9 @@ import {
   task,
   unchecked,
 } from '../../dist/index.js';
+import { createAdmin } from '../../dist/admin/index.js';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
-import { redisUrl } from '../support/servers.ts';
+import { rabbitmqUrl, redisUrl } from '../support/servers.ts';
 
 async function setup(): Promise<MigratedDatabase> {
   const database = await migratedDatabase('unreadable');
@@ -130,6 +131,32 @@ describe('a follow-up that another program has changed', () => {
     expect(letters.toSorted()).toEqual(texts.map(text => `ERR_UNDECODABLE ${text}`).toSorted());
     await resurrector.stop();
     await outlast.close();
+  });
+});
+
+const UNREADABLE = 'no JSON, "receipt":true';
+
+describe('an outbox row whose options cannot be read', () => {
+  it.each([
+    ['Redis', redisUrl],
+    ['RabbitMQ', rabbitmqUrl],
+  ])('is a dead letter of a relay to %s at its first try, with its bytes', async (_, broker) => {
+    const { url, pool } = await setup();
+    await using outlast = createOutlast({ database: url, broker: broker(), ledger: redisUrl() });
+    const died: string[] = [];
+    outlast.on('task:dead-lettered', ({ reason }) => void died.push(reason));
+    const { id } = await outlast.transaction(tx => outlast.send(tx, echo, 1));
+    await pool.query('update outlast_outbox set options = $1', [Buffer.from(UNREADABLE)]);
+    const relay = await startRelay(outlast, { idleTime: '20ms', maxRetries: 5 });
+    await until(async () => died.length > 0);
+    await relay.stop();
+    expect(died).toEqual(['ERR_UNDECODABLE']);
+    const { rows } = await pool.query(
+      `select task_id as id, convert_from(options, 'UTF8') as options, retries from outlast_dead_letter`,
+    );
+    expect(rows).toEqual([{ id, options: UNREADABLE, retries: 1 }]);
+    const { items } = await createAdmin(outlast).deadLetters.list();
+    expect(items).toMatchObject([{ id, where: 'relay', reason: 'ERR_UNDECODABLE' }]);
   });
 });
 

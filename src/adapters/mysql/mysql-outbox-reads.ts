@@ -1,3 +1,4 @@
+import { letterReason } from '../../errors/letter-reason.ts';
 import {
   cursorAfter,
   readCursor,
@@ -174,7 +175,7 @@ function readSummary(row: MysqlRow): DeadLetterSummary {
     name: row['name'] as string,
     queue: row['queue'] as string,
     where: 'relay',
-    reason: 'ERR_ATTEMPTS_SPENT',
+    reason: letterReason(row['error'] as string),
     error: row['error'] as string,
     deadAt: row['dead_at'] as string,
     version: Number(row['version']),

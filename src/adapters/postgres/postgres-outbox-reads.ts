@@ -1,3 +1,4 @@
+import { letterReason } from '../../errors/letter-reason.ts';
 import type {
   DeadLetterDetails,
   DeadLetterPage,
@@ -150,7 +151,7 @@ function readSummary(row: SqlRow): DeadLetterSummary {
     name: row['name'] as string,
     queue: row['queue'] as string,
     where: 'relay',
-    reason: 'ERR_ATTEMPTS_SPENT',
+    reason: letterReason(row['error'] as string),
     error: row['error'] as string,
     deadAt: row['dead_at'] as string,
     version: row['version'] as number,

@@ -283,6 +283,7 @@ const routeOfLater = ({ queue, etaMs }: Envelope): ReturnType<typeof delayedRout
 const notEncoded = (error: unknown): PublishOutcome => ({
   status: 'refused',
   error: `it cannot be encoded: ${textOf(error)}`,
+  isFinal: true,
 });
 
 function textOf(error: unknown): string {

@@ -59,7 +59,7 @@ export class RedisPublisher {
       const element = encodeElement(message, this.#origin);
       return { queue: message.queue, element, message: index };
     } catch (error) {
-      outcomes[index] = { status: 'refused', error: textOf(error) };
+      outcomes[index] = { status: 'refused', error: textOf(error), isFinal: true };
       return null;
     }
   }

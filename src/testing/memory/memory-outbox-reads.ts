@@ -1,3 +1,4 @@
+import { letterReason } from '../../errors/letter-reason.ts';
 import type {
   DeadLetterDetails,
   DeadLetterPage,
@@ -198,7 +199,7 @@ function letterOf([id, record]: [string, OutboxRecord]): DeadLetterDetails {
     name: envelope.name,
     queue: envelope.queue,
     where: 'relay',
-    reason: 'ERR_ATTEMPTS_SPENT',
+    reason: letterReason(lastError ?? ''),
     error: lastError ?? '',
     deadAt: iso(deadMs),
     version,
