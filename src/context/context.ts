@@ -69,7 +69,7 @@ export function openContext(file: OutlastConfig = {}, options: ContextOptions = 
   const log = config.log ?? options.makeLog?.(config.logLevel) ?? silentLogger;
   const events = new Events((error, event) => log.error({ error, event }, 'a listener failed'));
   events.addAll(config.on);
-  const traces = openTraces(config);
+  const traces = openTraces(config, log);
   const traced = traces === null ? {} : { traces };
   const runtime = { ...createRuntime(log, events.emit), ...traced, ...options.runtime };
   if (!options.isWarned) for (const warning of config.warnings) log.warn({}, warning);

@@ -2,18 +2,9 @@ import type { Span } from '@opentelemetry/api';
 import { errorName } from '../errors/error-name.ts';
 import type { RunTrace, SendTrace, Traced, TracedTask, Traces } from '../telemetry/traces.ts';
 import { RunSpans } from './run-spans.ts';
-import { headersOf, NO_HEADERS, type Api } from './span-context.ts';
+import { NOT_RUN, NOT_SENT } from './guarded-traces.ts';
+import { headersOf, type Api } from './span-context.ts';
 import { aboutMessage, aboutTask, SpanMaker, type SpanSettings } from './span-maker.ts';
-
-const NOT_SENT: SendTrace = { headers: NO_HEADERS, wrote: () => undefined };
-const NOT_RUN: RunTrace = {
-  headers: NO_HEADERS,
-  isolateHeaders: null,
-  started: () => undefined,
-  within: fn => fn(),
-  ended: () => undefined,
-  settle: fn => fn(),
-};
 
 /** Spans after the messaging conventions of OpenTelemetry: create, send, receive, process, settle. */
 export class OpenTelemetryTraces implements Traces {

@@ -11,6 +11,7 @@ import {
   InMemorySpanExporter,
   SimpleSpanProcessor,
   type ReadableSpan,
+  type SpanProcessor,
 } from '@opentelemetry/sdk-trace-base';
 import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
 import type { PoolClient } from 'pg';
@@ -25,6 +26,7 @@ import {
   unchecked,
   type Outlast,
 } from '../../dist/index.js';
+import type { Logger } from '../../src/telemetry/logger.ts';
 import { CliProject, json } from '../support/cli-project.ts';
 import { migratedDatabase, until, type MigratedDatabase } from '../support/database.ts';
 
@@ -42,6 +44,18 @@ const server = createServer((request, response) => {
 let provider: BasicTracerProvider;
 let database: MigratedDatabase;
 let outlast: Outlast<PoolClient>;
+
+/** A processor of the application that throws when spans start or end, if a test says so. */
+let throwsAt: 'start' | 'end' | null = null;
+const throwAt = (at: 'start' | 'end'): void => {
+  if (throwsAt === at) throw new Error(`the processor throws at the ${at}`);
+};
+const throwing: SpanProcessor = {
+  onStart: () => throwAt('start'),
+  onEnd: () => throwAt('end'),
+  forceFlush: async () => undefined,
+  shutdown: async () => undefined,
+};
 
 const app = trace.getTracer('the application');
 const SECRET = 'marker-5e7c1';
@@ -62,7 +76,11 @@ beforeAll(async () => {
   const { port } = server.address() as AddressInfo;
   const overHttp = new OTLPTraceExporter({ url: `http://127.0.0.1:${port}/v1/traces` });
   provider = new BasicTracerProvider({
-    spanProcessors: [new SimpleSpanProcessor(exporter), new SimpleSpanProcessor(overHttp)],
+    spanProcessors: [
+      new SimpleSpanProcessor(exporter),
+      new SimpleSpanProcessor(overHttp),
+      throwing,
+    ],
   });
   trace.setGlobalTracerProvider(provider);
   context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable());
@@ -192,6 +210,52 @@ it('one trace from the request through chain, group, body and what handlers send
     'outlast.task.outcome': 'done',
   });
 });
+
+it.each(['start', 'end'] as const)(
+  'tasks are sent, run once and end also while a span processor throws at the %s of spans',
+  async at => {
+    const logged: string[] = [];
+    const note = (_: object, message: string): void => void logged.push(message);
+    const log: Logger = { debug: note, info: note, warn: note, error: note, child: () => log };
+    await using traced = createOutlast({
+      database: database.url,
+      adapter: fromPg(database.pool),
+      traces: { opentelemetry: true },
+      log,
+    });
+    let runs = 0;
+    let failures = 0;
+    const handlers = [
+      traced.handler(first, async (input, ctx) => {
+        runs += 1;
+        await ctx.send(sent);
+        return input;
+      }),
+      traced.handler(sent, () => 'sent'),
+      traced.handler(sorry, {
+        retry: { maxAttempts: 1 },
+        run: () => {
+          failures += 1;
+          throw new RangeError('its own');
+        },
+      }),
+    ];
+    throwsAt = at;
+    const worker = await startWorker(traced, { tasks: handlers });
+    try {
+      const [good, bad] = await traced.transaction(tx =>
+        traced.sendMany(tx, [first.with('a'), sorry.with('b')]),
+      );
+      expect(await good.result({ timeout: '60s' })).toBe('a');
+      await expect(bad.result({ timeout: '60s' })).rejects.toThrow('its own');
+    } finally {
+      await worker.stop();
+      throwsAt = null;
+    }
+    expect([runs, failures]).toEqual([1, 1]);
+    expect(logged.filter(line => line.includes('what traces throws'))).toHaveLength(1);
+  },
+);
 
 it('a retry names the attempt before it, and no span has a text of the user', async () => {
   let runs = 0;

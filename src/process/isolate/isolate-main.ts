@@ -5,7 +5,7 @@ import { noEvents } from '../../telemetry/events.ts';
 import { isolateLogger } from '../../worker/isolate/isolate-log.ts';
 import type { ToIsolate } from '../../worker/isolate/isolate.ts';
 import { IsolateServer } from '../../worker/isolate/serve-isolate.ts';
-import { inTrace } from '../../traces/span-context.ts';
+import { guardedInTrace } from '../../traces/guarded-traces.ts';
 import { handlerMap, loadHandlers } from '../load-handlers.ts';
 import type { IsolateMessage, IsolateSpec } from './isolate-spec.ts';
 
@@ -33,7 +33,13 @@ export async function runIsolate(
   try {
     const found = await loadHandlers(spec.handlers);
     const handlers = handlerMap(found.map(({ handler }) => handler));
-    const server = new IsolateServer({ handlers, runtime, post, rssBytes, inTrace });
+    const server = new IsolateServer({
+      handlers,
+      runtime,
+      post,
+      rssBytes,
+      inTrace: guardedInTrace(runtime.log),
+    });
     listen(message => server.receive(message));
     post({ kind: 'ready', tasks: [...handlers.keys()] });
   } catch (error) {
