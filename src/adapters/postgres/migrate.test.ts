@@ -5,6 +5,7 @@ import { withDatabase } from '../../../test/support/servers.ts';
 import { migrate, printMigrations, type MigrateDeps } from './migrate.ts';
 import { MIGRATIONS } from './migrations.generated.ts';
 import { PgDatabase } from './pg-database.ts';
+import { uninstall } from './uninstall.ts';
 import { openEmbeddedDatabase } from '../../../test/support/embedded.ts';
 
 const NEXT = MIGRATIONS.length + 1;
@@ -229,5 +230,30 @@ describe('an index that is built concurrently', () => {
     expect(applied.at(-1)).toBe('next');
     const printed = printMigrations(undefined, withNext(false, index));
     expect(printed).toMatch(/\n\n-- next: outside of a transaction\ncreate index concurrently/);
+  });
+});
+
+describe('a database of an older version', () => {
+  it.each([1, 5])('of %i migrations is uninstalled, unless something is left in it', async last => {
+    const database = await withDatabase('older');
+    const db = await PgDatabase.open({ url: database.url, poolSize: 1, queryTimeoutMs: 30_000 });
+    onTestFinished(async () => {
+      await db.close();
+      await database.drop();
+    });
+    await migrate(db, { migrations: MIGRATIONS.slice(0, last) });
+    await db.query(`insert into outlast_after (key, entry) values ('k', '')`);
+    await expect(uninstall(db)).rejects.toMatchObject({
+      code: 'ERR_TASKS_LEFT',
+      left: { followUps: 1, schedules: 0 },
+    });
+    await db.query('delete from outlast_after');
+    await uninstall(db);
+    expect(
+      await db.query(
+        `select relname::text as name from pg_class where relname like 'outlast%'
+         union all select proname::text from pg_proc where proname like 'outlast%'`,
+      ),
+    ).toEqual([]);
   });
 });

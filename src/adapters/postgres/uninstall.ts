@@ -16,13 +16,17 @@ const MADE = madeBy(MIGRATIONS);
 const TABLES: readonly string[] = [...MADE.table, 'outlast_migration'];
 
 /** No task comes in, and none begins, between the count and the drop. */
-const LOCK_TABLES =
-  'lock table outlast_outbox, outlast_task, outlast_dead_letter, outlast_after, outlast_schedule, outlast_worker, outlast_relay in access exclusive mode';
-const COUNT = `select (select count(*) from outlast_outbox)::text as outbox_rows,
+const lockTables = (hasSchedules: boolean): string =>
+  `lock table outlast_outbox, outlast_task, outlast_dead_letter, outlast_after, ${hasSchedules ? 'outlast_schedule, ' : ''}outlast_worker, outlast_relay in access exclusive mode`;
+const SCHEDULES =
+  "(select count(*) from outlast_schedule where origin = 'api' and next_slot_ms is not null)";
+const countLeft = (
+  hasSchedules: boolean,
+): string => `select (select count(*) from outlast_outbox)::text as outbox_rows,
   (select count(*) from outlast_task where state in ('waiting', 'refused', 'running'))::text as tasks,
   ((select count(*) from outlast_dead_letter) + (select count(*) from outlast_task where state = 'dead'))::text as dead_letters,
   (select count(*) from outlast_after)::text as follow_ups,
-  (select count(*) from outlast_schedule where origin = 'api' and next_slot_ms is not null)::text as schedules,
+  ${hasSchedules ? SCHEDULES : '0'}::text as schedules,
   (select count(*) from outlast_worker where state = 'open' and deadline > clock_timestamp())::text as workers,
   (select count(*) from outlast_relay where lease_until > clock_timestamp())::text as relays`;
 const DROPS: readonly string[] = [
@@ -62,8 +66,11 @@ async function drop(tx: SqlRunner, schema: string | undefined): Promise<Uninstal
   if (log?.['present'] !== true) return { dropped: [] };
   // Tables of a newer version, or of one before the first release, are not ours to count.
   await readVersion(tx);
-  await tx.query(LOCK_TABLES);
-  const [row = {}] = await tx.query(COUNT);
+  // A database of an older version has none.
+  const [table] = await tx.query(`select to_regclass('outlast_schedule') is not null as present`);
+  const hasSchedules = table?.['present'] === true;
+  await tx.query(lockTables(hasSchedules));
+  const [row = {}] = await tx.query(countLeft(hasSchedules));
   refuseLeftovers(leftIn(row));
   for (const statement of DROPS) await tx.query(statement);
   if (schema !== undefined) await dropSchema(tx, schema);
@@ -94,13 +101,13 @@ async function dropSchema(tx: SqlRunner, schema: string): Promise<void> {
 /** The same for people who run it themselves: the server refuses it while something is left. */
 export function printUninstall(schema?: string): string {
   const names = schema === undefined ? null : new SchemaNames(schema);
-  const check = `do $$ declare l record; begin ${COUNT.replace('select (', 'select into l (')};
+  const check = `do $$ declare l record; begin ${countLeft(true).replace('select (', 'select into l (')};
   if l.outbox_rows <> '0' or l.tasks <> '0' or l.dead_letters <> '0' or l.follow_ups <> '0' or l.schedules <> '0' or l.workers <> '0' or l.relays <> '0'
   then raise exception 'something is left: %', l; end if; end $$`;
   const steps = [
     'begin',
     `select pg_advisory_xact_lock(${MIGRATION_LOCK})`,
-    LOCK_TABLES,
+    lockTables(true),
     check,
     ...DROPS,
     'commit',
