@@ -1,6 +1,16 @@
-import { mkdtempSync, readdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { execFileSync } from 'node:child_process';
+import { open } from 'node:fs/promises';
 import { afterAll, expect, it } from 'vitest';
 import { describeCheckpointStore } from '../../../test/conformance/checkpoint-store.ts';
 import { FolderCheckpointStore } from './folder-checkpoint-store.ts';
@@ -51,4 +61,31 @@ it('refuses a folder that does not exist, and names the option', async () => {
     code: 'ERR_OPTION_RANGE',
     option: 'worker.checkpointFolder',
   });
+});
+
+it('gives up a call that hangs, starts no others meanwhile, and goes on when it comes back', async () => {
+  const folder = makeFolder();
+  const store = new FolderCheckpointStore(folder, 500);
+  const key = { taskId: 'one', epoch: 1, seq: 1 };
+  await new FolderCheckpointStore(folder).write(key, Buffer.from('abc'));
+  const [name = ''] = readdirSync(folder);
+  const file = join(folder, name);
+  const bytes = readFileSync(file);
+  // To open a pipe that nobody writes to takes for ever, as anything does on a network that is away.
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  const away = { code: 'ERR_STORE_UNAVAILABLE' };
+  const readings = await Promise.allSettled([1, 2, 3, 4, 5].map(() => store.read(key, 3)));
+  for (const reading of readings)
+    expect(reading).toMatchObject({ status: 'rejected', reason: away });
+  await expect(store.write({ ...key, seq: 2 }, Buffer.from('x'))).rejects.toMatchObject(away);
+  await expect(store.list(0, 10, null)).rejects.toMatchObject(away);
+  expect(readdirSync(folder)).toEqual([name]);
+  const writer = await open(file, 'w');
+  await writer.close();
+  rmSync(file);
+  writeFileSync(file, bytes);
+  await expect
+    .poll(() => store.read(key, 3).then(String, () => null), { timeout: 20_000 })
+    .toBe('abc');
 });

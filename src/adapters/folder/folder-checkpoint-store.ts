@@ -2,8 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { constants } from 'node:fs';
 import { open, readdir, realpath, rename, stat, unlink, type FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
-import { outlastError } from '../../errors/error.ts';
+import { isUnavailable, outlastError } from '../../errors/error.ts';
 import type { CheckpointKey, CheckpointStore } from '../../ledger/checkpoint-store.ts';
+import { PatientFiles } from './patient-files.ts';
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_RDONLY, O_WRONLY } = constants;
 const NAME = /^[0-9a-f]{64}-\d+-\d+$/;
@@ -16,46 +17,58 @@ const MAX_HEAD_BYTES = 512;
  * folder; nothing is overwritten in place, and a link instead of a file is not followed.
  */
 export class FolderCheckpointStore implements CheckpointStore {
-  readonly #root: Promise<string>;
+  readonly #folder: string;
+  readonly #files: PatientFiles;
+  #resolved: Promise<string> | null = null;
 
-  constructor(folder: string) {
-    this.#root = resolveFolder(folder);
-    // The first caller gets the error; until then it must not go unhandled.
-    this.#root.catch(() => undefined);
+  /** @param limitMs how long a call into the file system may take: a large file on a slow network is written in one */
+  constructor(folder: string, limitMs = 30_000) {
+    this.#folder = folder;
+    this.#files = new PatientFiles(folder, limitMs);
+  }
+
+  /** Resolved once: later changes of the path have no effect. */
+  #root(): Promise<string> {
+    this.#resolved ??= resolveFolder(this.#folder, this.#files).catch((error: unknown) => {
+      // It may answer the next one.
+      this.#resolved = null;
+      throw error;
+    });
+    return this.#resolved;
   }
 
   /** Refuses a path that is no folder, before anything depends on it. */
   async check(): Promise<void> {
-    await this.#root;
+    await this.#root();
   }
 
   async write(key: CheckpointKey, data: Uint8Array): Promise<void> {
-    const root = await this.#root;
+    const root = await this.#root();
     const name = nameOf(key);
     const temporary = join(root, `.${name}.${randomBytes(8).toString('hex')}.tmp`);
     try {
-      await writeWhole(temporary, [headOf(key), data]);
-      await rename(temporary, join(root, name));
+      await this.#writeWhole(temporary, [headOf(key), data]);
+      await this.#files.call(() => rename(temporary, join(root, name)));
     } catch (error) {
       // On a full disk it would take space from the next one.
-      await unlinkIfThere(temporary).catch(() => undefined);
+      await this.#unlink(temporary).catch(() => undefined);
       throw error;
     }
-    await syncFolder(root);
+    await this.#syncFolder(root);
   }
 
   async read(key: CheckpointKey, size: number): Promise<Uint8Array | null> {
     return await this.#withFile(nameOf(key), async file => {
       const head = headOf(key);
-      const found = await file.stat();
+      const found = await this.#files.call(() => file.stat());
       if (!found.isFile() || found.size !== head.length + size) return null;
-      const bytes = await file.readFile();
+      const bytes = await this.#files.call(() => file.readFile());
       return bytes.subarray(0, head.length).equals(head) ? bytes.subarray(head.length) : null;
     });
   }
 
   async remove(key: CheckpointKey): Promise<void> {
-    await unlinkIfThere(join(await this.#root, nameOf(key)));
+    await this.#unlink(join(await this.#root(), nameOf(key)));
   }
 
   async list(
@@ -64,14 +77,15 @@ export class FolderCheckpointStore implements CheckpointStore {
     after: CheckpointKey | null,
   ): Promise<readonly CheckpointKey[]> {
     const behind = after === null ? '' : nameOf(after);
-    const names = (await readdir(await this.#root)).sort();
+    const root = await this.#root();
+    const names = (await this.#files.call(() => readdir(root))).sort();
     const keys: CheckpointKey[] = [];
     for (const name of names) {
       const isTemporary = TEMPORARY.test(name);
       if (!isTemporary && (!NAME.test(name) || name <= behind)) continue;
       if (!(await this.#isOlder(name, ageMs))) continue;
       // A process died while writing it.
-      if (isTemporary) await unlinkIfThere(join(await this.#root, name));
+      if (isTemporary) await this.#unlink(join(root, name));
       else keys.push(...(await this.#keyIn(name)));
       if (keys.length === limit) break;
     }
@@ -79,17 +93,15 @@ export class FolderCheckpointStore implements CheckpointStore {
   }
 
   async #isOlder(name: string, ageMs: number): Promise<boolean> {
-    const found = await stat(join(await this.#root, name)).catch(() => null);
+    const path = join(await this.#root(), name);
+    const found = await this.#files.call(() => stat(path).catch(() => null));
     return found !== null && found.mtimeMs < Date.now() - ageMs;
   }
 
   async #keyIn(name: string): Promise<readonly CheckpointKey[]> {
     const key = await this.#withFile(name, async file => {
-      const { buffer, bytesRead } = await file.read(
-        Buffer.alloc(MAX_HEAD_BYTES),
-        0,
-        MAX_HEAD_BYTES,
-        0,
+      const { buffer, bytesRead } = await this.#files.call(() =>
+        file.read(Buffer.alloc(MAX_HEAD_BYTES), 0, MAX_HEAD_BYTES, 0),
       );
       const [line = ''] = buffer.subarray(0, bytesRead).toString().split('\n');
       return readHead(line);
@@ -101,7 +113,7 @@ export class FolderCheckpointStore implements CheckpointStore {
   async #withFile<T>(name: string, fn: (file: FileHandle) => Promise<T | null>): Promise<T | null> {
     let file: FileHandle;
     try {
-      file = await open(join(await this.#root, name), O_RDONLY | O_NOFOLLOW);
+      file = await this.#open(join(await this.#root(), name), O_RDONLY | O_NOFOLLOW);
     } catch (error) {
       if (['ENOENT', 'ELOOP'].includes((error as NodeJS.ErrnoException).code ?? '')) return null;
       throw error;
@@ -109,8 +121,44 @@ export class FolderCheckpointStore implements CheckpointStore {
     try {
       return await fn(file);
     } finally {
-      await file.close();
+      await this.#files.close(file);
     }
+  }
+
+  #open(path: string, flags: number, mode?: number): Promise<FileHandle> {
+    return this.#files.call(
+      () => open(path, flags, mode),
+      file => void file.close().catch(() => undefined),
+    );
+  }
+
+  /** All of it or an error: a write to a disk that has just become full may store a part, and only its count shows that. */
+  async #writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
+    const file = await this.#open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
+    try {
+      for (const part of parts) await this.#files.call(() => file.writeFile(part));
+      await this.#files.call(() => file.sync());
+    } finally {
+      await this.#files.close(file);
+    }
+  }
+
+  /** A rename survives a crash only when its folder was synced too. */
+  async #syncFolder(root: string): Promise<void> {
+    const folder = await this.#open(root, O_RDONLY);
+    try {
+      await this.#files.call(() => folder.sync());
+    } finally {
+      await this.#files.close(folder);
+    }
+  }
+
+  async #unlink(path: string): Promise<void> {
+    await this.#files.call(() =>
+      unlink(path).catch((error: NodeJS.ErrnoException) => {
+        if (error.code !== 'ENOENT') throw error;
+      }),
+    );
   }
 }
 
@@ -130,13 +178,13 @@ function readHead(line: string): CheckpointKey | null {
   }
 }
 
-/** Resolved once: later changes of the path have no effect. */
-async function resolveFolder(folder: string): Promise<string> {
+async function resolveFolder(folder: string, files: PatientFiles): Promise<string> {
   try {
-    const root = await realpath(folder);
-    if ((await stat(root)).isDirectory()) return root;
+    const root = await files.call(() => realpath(folder));
+    if ((await files.call(() => stat(root))).isDirectory()) return root;
     throw new Error('it is not a folder');
   } catch (cause) {
+    if (isUnavailable(cause)) throw cause;
     throw outlastError('ERR_OPTION_RANGE', {
       message: `\`worker.checkpointFolder\` is ${folder}: ${(cause as Error).message}`,
       hint: 'Name a folder that exists and that all workers and resurrectors share.',
@@ -144,31 +192,4 @@ async function resolveFolder(folder: string): Promise<string> {
       cause,
     });
   }
-}
-
-/** All of it or an error: a write to a disk that has just become full may store a part, and only its count shows that. */
-async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
-  const file = await open(path, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW, 0o600);
-  try {
-    for (const part of parts) await file.writeFile(part);
-    await file.sync();
-  } finally {
-    await file.close();
-  }
-}
-
-/** A rename survives a crash only when its folder was synced too. */
-async function syncFolder(root: string): Promise<void> {
-  const folder = await open(root, O_RDONLY);
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
-}
-
-async function unlinkIfThere(path: string): Promise<void> {
-  await unlink(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw error;
-  });
 }
