@@ -76,10 +76,17 @@ export function createOutlastOn(context: Context): Outlast {
 function createInstance<Tx>(
   context: Context,
   given: TransactionAdapter<Tx> | undefined,
-  stand: StandIn = { parts: null },
+  stand: StandIn = { make: null },
 ): Outlast<Tx> {
   const own = createParts(context, ownPorts(context, given));
-  const current = (): Parts<Tx> => (stand.parts as Parts<Tx> | null) ?? own;
+  let standing: { readonly make: StandIn['make']; readonly parts: Parts<Tx> } | null = null;
+  const current = (): Parts<Tx> => {
+    const { make } = stand;
+    if (make === null) return own;
+    if (standing?.make !== make)
+      standing = { make, parts: make<Tx>(on => ownPorts(on, given, 'outbox')) };
+    return standing.parts;
+  };
   const origin: HandlerOrigin = {
     door: parts => current().origin.door(parts),
     sendInside: (...sent) => current().origin.sendInside(...sent),
@@ -120,9 +127,11 @@ export interface InstancePorts<Tx> extends Pick<
   isUncommitted(tx: Tx): boolean;
 }
 
+/** With a target: tasks are sent there, and the ledger is elsewhere. */
 function ownPorts<Tx>(
   context: Context,
   given: TransactionAdapter<Tx> | undefined,
+  sendTarget?: 'outbox',
 ): InstancePorts<Tx> {
   const { config, outbox } = context;
   const target = outbox?.target ?? config.database;
@@ -132,8 +141,12 @@ function ownPorts<Tx>(
   const adapter = given ?? (own as unknown as TransactionAdapter<Tx>);
   refuseOtherDialect(adapter.dialect, row);
   const sameDatabase = given === undefined ? null : compareDatabases(given, context);
-  const isLedgerHere = outbox === null && config.ledger.kind === 'database';
-  const writing = writerOptions(context);
+  const isLedgerHere =
+    sendTarget === undefined && outbox === null && config.ledger.kind === 'database';
+  const writing = {
+    ...writerOptions(context),
+    ...(sendTarget !== undefined && { target: sendTarget }),
+  };
   return {
     adapter,
     sameDatabase,
@@ -376,9 +389,10 @@ export interface Parts<Tx> {
   readonly idempotencyLock: Outlast<never>['idempotencyLock'];
 }
 
-/** What works in the place of an instance while it is tested; null: the instance itself. */
+/** Makes what works in the place of an instance while it is tested; null: the instance itself. */
 export interface StandIn {
-  parts: Parts<unknown> | null;
+  /** `ownPorts`: those of the instance on another context, where they write into the outbox only. */
+  make: (<Tx>(ownPorts: (context: Context) => InstancePorts<Tx>) => Parts<Tx>) | null;
 }
 
 /** Under a key that two copies of the package share. */

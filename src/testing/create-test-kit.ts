@@ -1,5 +1,6 @@
 import { STAND_IN, type StandIn, createParts } from '../app/create-outlast.ts';
 import { CONTEXT, type Outlast } from '../app/outlast.ts';
+import type { Context } from '../context/context.ts';
 import { outlastError } from '../errors/error.ts';
 import type { FaultPointName } from '../runtime/runtime.ts';
 import type { Task, TaskShape } from '../task/define-task.ts';
@@ -8,6 +9,7 @@ import type { Envelope } from '../task/envelope.ts';
 import { decodeBody, inputFromCall } from '../task/input.ts';
 import { decodeJson, toText } from '../task/json.ts';
 import type { Handler } from '../worker/handler.ts';
+import { KitDatabase } from './kit-database.ts';
 import { KitDriver } from './kit-driver.ts';
 import { type KitStep, KitStores, faultError } from './kit-stores.ts';
 import { type KitClock, KitTime } from './kit-time.ts';
@@ -18,6 +20,11 @@ import { type PerformOptions, type PerformOutcome, perform } from './perform.ts'
 export interface TestKitOptions<Tx> {
   /** The handlers that a drain runs. */
   readonly tasks?: readonly Handler[];
+  /**
+   * `database`: tasks are sent through your own adapter into the outbox of your own database, with your data, and are gone
+   * after your ROLLBACK; from there the kit takes them into memory, where all else stays. PostgreSQL and PGlite. @default 'memory'
+   */
+  readonly outbox?: 'memory' | 'database';
   /** Makes what your code gets as its transaction. @default an object that refuses every call and says so */
   readonly tx?: () => Tx;
   /** Where the clock of the kit starts. @default the real time */
@@ -46,7 +53,7 @@ export interface DrainReport {
   readonly crashes: readonly string[];
 }
 
-/** An instance whose stores are in memory until the kit is disposed. */
+/** An instance whose stores are in memory until the kit is disposed; its outbox may be in your database. */
 export interface TestKit extends AsyncDisposable {
   readonly clock: KitClock;
   /**
@@ -58,8 +65,23 @@ export interface TestKit extends AsyncDisposable {
   relayOnce(): Promise<number>;
   /** One run of a handler through the real worker, beside everything else; what it sends counts as sent. */
   perform(handler: Handler, input?: unknown, before?: PerformOptions): Promise<PerformOutcome>;
-  /** Every task of this contract that was committed or pushed, in order. */
+  /**
+   * Every task of this contract that was committed or pushed, in order. With `outbox: 'database'` it throws while a send is in
+   * a transaction whose end was not seen.
+   *
+   * @throws ERR_RESULT_BEFORE_COMMIT
+   */
   sent<S extends TaskShape>(task: Task<S>): readonly SentTask<S['input']>[];
+  /**
+   * With `outbox: 'database'`: finds out which sends were committed in transactions that your own code has ended.
+   * `outlast.transaction`, `relayOnce` and `drain` do it by themselves.
+   *
+   * @example
+   * await client.query('commit');
+   * await kit.look();
+   * assertSent(kit, charge, { times: 1 });
+   */
+  look(): Promise<void>;
   /** The process that reaches this point next dies there; its tasks come back as after a real crash. */
   crashAt(point: FaultPointName): void;
   /** The next such step fails and has no effect. */
@@ -72,7 +94,9 @@ export interface TestKit extends AsyncDisposable {
 
 /**
  * Puts stores in memory in the place of those of an instance, with the same semantics, until the kit is disposed. Nothing is
- * connected.
+ * connected, but for `outbox: 'database'`.
+ *
+ * @throws ERR_OPTIONS_CONFLICT, ERR_CONFIG_TIER, ERR_SCHEMA_MISSING
  *
  * @example
  * await using kit = await createTestKit(outlast, { tasks: [chargeHandler] });
@@ -81,24 +105,24 @@ export async function createTestKit<Tx>(
   outlast: Outlast<Tx>,
   options: TestKitOptions<Tx> = {},
 ): Promise<TestKit> {
+  checkOptions(options);
   const stand = (outlast as unknown as { readonly [STAND_IN]: StandIn })[STAND_IN];
-  if (stand.parts !== null) throw taken();
+  if (stand.make !== null) throw taken();
   const origin = outlast[CONTEXT];
   const time = new KitTime((options.now ?? new Date()).getTime());
   const kit = new KitStores(time.clock);
-  const { broker } = kit.stores;
-  // What the test itself pushes may fail; what workers and relays publish has points of its own.
-  const stores = {
-    ...kit.stores,
-    broker: {
-      ...broker,
-      publish: ((messages, manner) =>
-        kit.step('push', () => broker.publish(messages, manner))) satisfies typeof broker.publish,
-    },
+  const database =
+    options.outbox === 'database' ? new KitDatabase(origin.forService({}), kit) : null;
+  kit.database = database;
+  const context = contextOf(origin, kit, time, database);
+  stand.make = standIn(context, database, () => createParts(context, kitPorts(kit, options.tx)));
+  let closing: Promise<void> | undefined;
+  const close = (): Promise<void> => (closing ??= end());
+  const end = async (): Promise<void> => {
+    stand.make = null;
+    await Promise.all([database?.close(), context.close()]);
   };
-  const context = origin.onStores(async () => stores, { clock: time.callersClock });
-  const parts = createParts(context, kitPorts<Tx>(kit, options.tx));
-  stand.parts = parts as unknown as NonNullable<StandIn['parts']>;
+  if (database !== null) await ready(outlast, database, close);
   const driver = new KitDriver(origin, options.tasks ?? [], { time, stores: kit });
   return {
     clock: time,
@@ -107,20 +131,83 @@ export async function createTestKit<Tx>(
       return report(kit, driver.crashes);
     },
     relayOnce: () => driver.relay('pass'),
-    perform: async (handler, input, before = {}) =>
-      await perform(driver, context, handler, { input, ...before }),
+    perform: async (handler, input, before = {}) => {
+      const outcome = await perform(driver, context, handler, { input, ...before });
+      await database?.look();
+      return outcome;
+    },
     sent: task => sentOf(kit, task),
+    look: async () => await database?.look(),
     crashAt: point => driver.crashAt(point),
     failNext: (step, error = faultError(`\`${step}\` failed, and had no effect`)) =>
       kit.arm(step, { error, isLate: false }),
     loseReply: step =>
       kit.arm(step, { error: faultError(`\`${step}\` was not answered`), isLate: true }),
     rolledBack: fn => rolledBack(kit, async roll => await outlast.transaction(tx => roll(fn, tx))),
-    [Symbol.asyncDispose]: async () => {
-      stand.parts = null;
-      await context.close();
+    [Symbol.asyncDispose]: close,
+  };
+}
+
+function checkOptions<Tx>({ outbox, tx }: TestKitOptions<Tx>): void {
+  if (outbox !== undefined && outbox !== 'memory' && outbox !== 'database')
+    throw outlastError('ERR_CONFIG_TIER', {
+      message: `the outbox of a test kit cannot be in ${String(outbox)}`,
+      hint: "Give 'memory' or 'database'.",
+      fields: { option: 'outbox' },
+    });
+  if (outbox !== 'database' || tx === undefined) return;
+  throw outlastError('ERR_OPTIONS_CONFLICT', {
+    message: "a test kit with `outbox: 'database'` has real transactions, and makes none with `tx`",
+    hint: 'Leave out one of the two.',
+    fields: { options: ['outbox', 'tx'] },
+  });
+}
+
+/** Connects, before the first send needs it. */
+async function ready<Tx>(
+  outlast: Outlast<Tx>,
+  database: KitDatabase,
+  close: () => Promise<void>,
+): Promise<void> {
+  try {
+    // Makes the parts of the instance, which load what writes.
+    void outlast[CONTEXT];
+    await database.open();
+  } catch (error) {
+    await close().catch(() => undefined);
+    throw error;
+  }
+}
+
+function contextOf(
+  origin: Context,
+  kit: KitStores,
+  time: KitTime,
+  database: KitDatabase | null,
+): Context {
+  const own = database?.behind(kit.stores) ?? kit.stores;
+  const { broker } = own;
+  // What the test itself pushes may fail; what workers and relays publish has points of its own.
+  const stores = {
+    ...own,
+    broker: {
+      ...broker,
+      publish: ((messages, manner) =>
+        kit.step('push', () => broker.publish(messages, manner))) satisfies typeof broker.publish,
     },
   };
+  return origin.onStores(async () => stores, { clock: time.callersClock });
+}
+
+/** The parts in the place of an instance's own: in memory, or around its own way into its database. */
+function standIn(
+  context: Context,
+  database: KitDatabase | null,
+  inMemory: () => unknown,
+): NonNullable<StandIn['make']> {
+  if (database !== null) return own => createParts(context, database.around(own(database.context)));
+  const parts = inMemory();
+  return () => parts as never;
 }
 
 type Roll = (fn: (tx: never) => Promise<unknown>, tx: unknown) => Promise<never>;
@@ -139,6 +226,7 @@ async function rolledBack(
   } catch (error) {
     if (error !== end) throw error;
   }
+  await kit.database?.look();
   const escaped = [...kit.sent.values()].filter(({ id }) => !before.has(id));
   return escaped.map(envelope => describe(envelope, inputOf(envelope)));
 }
@@ -147,6 +235,7 @@ function sentOf<S extends TaskShape>(
   kit: KitStores,
   task: Task<S>,
 ): readonly SentTask<S['input']>[] {
+  kit.database?.refuseUnseen();
   return [...kit.sent.values()]
     .filter(({ name }) => name === task.name)
     .map(envelope =>

@@ -60,6 +60,7 @@ export class KitDriver {
       await this.#relayAll();
       if (this.#isBusy()) await this.#work(this.#handlers, () => this.#isBusy());
       await this.#sendOwed();
+      await this.#stores.database?.take();
       if (this.#isBusy() || (await this.#nextRowMs()) === this.#time.nowMs) continue;
       const nextMs = await this.#nextMs();
       if (nextMs > endMs) return;
@@ -92,6 +93,7 @@ export class KitDriver {
 
   /** Moves committed tasks on; a relay that dies is replaced by the next call. */
   async relay(verb: 'drain' | 'pass'): Promise<number> {
+    await this.#stores.database?.take();
     const process = this.#spawn('relay');
     const context = this.#contextOf(process);
     const moved = makeRelay(context)[verb](new AbortController().signal);
@@ -117,7 +119,9 @@ export class KitDriver {
   }
 
   async #work(handlers: ReadonlyMap<string, Handler>, isBusy: () => boolean): Promise<void> {
+    const { database } = this.#stores;
     const process = this.#spawn('worker');
+    database?.serve(process);
     const queues = Object.fromEntries([...this.#queues()].map(queue => [queue, 1]));
     const context = this.#contextOf(process).forService({ worker: { queues } });
     const stop = new AbortController();
@@ -127,6 +131,7 @@ export class KitDriver {
     stop.abort();
     await this.#until(running, process);
     if (process.isAlive) return;
+    await database?.idle(PATIENCE_MS);
     // As a supervisor does that has seen its child die.
     const { ledger } = this.#stores;
     const { runtime } = this.#contextOf(this.#spawn('supervisor'));
@@ -167,7 +172,8 @@ export class KitDriver {
       if (!process.isAlive || isOver()) return null;
       if (performance.now() > givesUpAt) throw stuck('handlers do not end', this.#running());
       // A handler may wait for the outside world: its timeout must not come first.
-      if (this.#active > 0) await new Promise(resolve => setTimeout(resolve, 1));
+      if (this.#active > 0 || this.#stores.database?.isAsked === true)
+        await new Promise(resolve => setTimeout(resolve, 1));
       else await this.#time.moveBy(1);
     }
   }

@@ -9,6 +9,9 @@ export class KitProcess {
   readonly clock: Clock;
   /** Where it died; null: it lives. */
   diedAt: string | null = null;
+  /** Rejects when it dies: what it holds outside of memory must be given back then. */
+  readonly death: Promise<never>;
+  #tellDeath: (error: Error) => void = () => undefined;
 
   constructor(name: string, clock: Clock) {
     this.name = name;
@@ -16,6 +19,8 @@ export class KitProcess {
       ...clock,
       timer: (ms, fn) => clock.timer(ms, () => (this.isAlive ? fn() : undefined)),
     };
+    this.death = new Promise((_, reject) => (this.#tellDeath = reject));
+    this.death.catch(() => undefined);
   }
 
   get isAlive(): boolean {
@@ -24,7 +29,13 @@ export class KitProcess {
 
   die(point: string): Promise<never> {
     this.diedAt = point;
+    this.#tellDeath(new Error(`the process died at ${point}`));
     return NEVER;
+  }
+
+  /** As nothing else reaches a dead process, neither does an error. */
+  async outlived<T>(work: Promise<T>): Promise<T> {
+    return await this.#awaited(work);
   }
 
   /** The same ports, as this process reaches them. */
@@ -43,7 +54,7 @@ export class KitProcess {
     });
   }
 
-  async #awaited(answer: Promise<unknown>): Promise<unknown> {
+  async #awaited<T>(answer: Promise<T>): Promise<T> {
     try {
       const value = await answer;
       return this.isAlive ? value : await NEVER;

@@ -16,6 +16,8 @@ import { MemoryOutboxStore } from './memory/memory-outbox-store.ts';
 import { MemoryOutboxWriter } from './memory/memory-outbox-writer.ts';
 import { MemoryScheduleStore } from './memory/memory-schedule-store.ts';
 import { MemoryResultStore } from './memory/memory-result-store.ts';
+import type { RowExtras } from './memory/memory-outbox-guards.ts';
+import type { KitProcess } from './kit-process.ts';
 
 /**
  * A call to a store that can fail: `transaction` is a COMMIT, `push` the broker's confirm, `relay` the step that moves
@@ -23,10 +25,26 @@ import { MemoryResultStore } from './memory/memory-result-store.ts';
  */
 export type KitStep = 'transaction' | 'push' | 'relay' | 'begin' | 'commit';
 
-interface Fault {
+export interface Fault {
   readonly error: Error;
   /** The step had its effect before the error. */
   readonly isLate: boolean;
+}
+
+/** Tasks that a kit has sent into the user's own database, as those see them who go on with them. */
+export interface KitRows {
+  /** A worker waits for an answer of the database: the clock must not run away. */
+  readonly isAsked: boolean;
+  /** Finds out which sends were committed. */
+  look(): Promise<void>;
+  /** Moves committed rows on, into the outbox in memory, which a relay empties. */
+  take(): Promise<void>;
+  /** Whether a send is among what was sent cannot be said before its transaction is over. */
+  refuseUnseen(): void;
+  /** From now on transactions of handlers end when this process dies. */
+  serve(process: KitProcess): void;
+  /** Until transactions of a dead process are rolled back. */
+  idle(longestMs: number): Promise<void>;
 }
 
 /** All stores in RAM, with faults that a test has asked for, and a list of what was sent. */
@@ -39,6 +57,8 @@ export class KitStores {
   readonly stores: Stores;
   /** Every task that was committed or pushed, once, in order. */
   readonly sent: Map<string, Envelope> = new Map();
+  /** The outbox that is in the user's own database; null: in memory, too. */
+  database: KitRows | null = null;
   /** Grows with everything that happens. */
   activity = 0;
   readonly #faults = new Map<KitStep, Fault[]>();
@@ -88,8 +108,12 @@ export class KitStores {
     this.#faults.set(step, [...(this.#faults.get(step) ?? []), fault]);
   }
 
+  takeFault(step: KitStep): Fault | undefined {
+    return this.#faults.get(step)?.shift();
+  }
+
   async step<T>(step: KitStep, run: () => Promise<T>): Promise<T> {
-    const fault = this.#faults.get(step)?.shift();
+    const fault = this.takeFault(step);
     if (fault && !fault.isLate) throw fault.error;
     const answer = await run();
     if (fault) throw fault.error;
@@ -104,6 +128,16 @@ export class KitStores {
     const watched = (limit: number) => this.step('relay', async () => await move?.(limit));
     Object.defineProperty(outbox, 'move', { value: watched });
     outbox.onReady(() => this.#note([...outbox.rows.values()].map(({ envelope }) => envelope)));
+  }
+
+  /** It was found in the user's database, and stays there until it is relayed. */
+  note(envelope: Envelope): void {
+    this.#note([envelope]);
+  }
+
+  /** A committed row of the user's database goes on here. */
+  receive(envelope: Envelope, extras: RowExtras): void {
+    this.outbox.insert(envelope, extras);
   }
 
   #note(envelopes: readonly Envelope[]): void {

@@ -56,6 +56,17 @@ it('has a test for a database that passes there', async () => {
   expect(code).toBe(0);
 });
 
+it('has a test for an outbox in a database that passes there', async () => {
+  const database = await migratedDatabase('testing_guide_outbox');
+  onTestFinished(() => database.dispose());
+  await database.pool.query('create table payments (id text primary key)');
+  const { folder } = project();
+  const env = { OUTLAST_DATABASE_URL: database.url };
+  const { code, text } = await run(folder, ['--test', 'shop.outbox.test.mjs'], env);
+  expect(text).toMatch(/pass 3\b/);
+  expect(code).toBe(0);
+});
+
 it('has a test for vitest that passes with the matcher', async () => {
   const { folder } = project();
   const program = join(ROOT, 'node_modules/vitest/vitest.mjs');

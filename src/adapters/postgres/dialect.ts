@@ -24,6 +24,7 @@ import { PostgresScheduleStore } from './postgres-schedule-store.ts';
 import { PostgresTiers } from './postgres-tiers.ts';
 import { comparePostgres } from './same-database.ts';
 import { SchemaNames } from './schema-names.ts';
+import { SQL } from './sql.generated.ts';
 import { printUninstall, uninstall } from './uninstall.ts';
 
 export const dialect: Dialect = {
@@ -76,6 +77,8 @@ export function postgresDatabase(
     fences: new PostgresFenceRows(db),
     checkpoints: new PostgresCheckpointStore(db),
     schedules: (target, faultPoint) => new PostgresScheduleStore(db, target, faultPoint),
+    forgetTests: async (prefix, olderThanMs) =>
+      void (await db.query(SQL.forgetTests, [prefix, olderThanMs])),
     tiers: new PostgresTiers(db),
     ledger: ({ movesIntoLedger, ...options }): LedgerInDatabase => ({
       outbox: new PostgresOutboxStore(db, { movesIntoLedger }),

@@ -54,7 +54,8 @@ export const isPlain = (task: NewTask): boolean =>
   task.expiresMs === null &&
   task.orderingKey === null &&
   task.idempotencyKey === null &&
-  task.redacted === null;
+  task.redacted === null &&
+  task.isForTest === undefined;
 
 /** In the order of the parameters of `enqueue-plain.sql`. */
 const plainValues = (task: NewTask): string[] => [

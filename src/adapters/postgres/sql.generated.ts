@@ -89,6 +89,7 @@ export const SQL: {
   readonly fencesForget: Entry;
   readonly fencesLater: Entry;
   readonly fencesOver: Entry;
+  readonly forgetTests: Entry;
   readonly idempotencyAcquire: Entry;
   readonly idempotencyComplete: Entry;
   readonly idempotencyFree: Entry;
@@ -1278,6 +1279,17 @@ where task_id in (
 where task_id in (
   select task_id from outlast_fence where task_id = any($1::text[]) and look_at < clock_timestamp() for update skip locked
 )`,
+  forgetTests: `with old as materialized (
+  select clock_timestamp() - $2 * interval '1 millisecond' as since
+), sent as (
+  delete from outlast_outbox o using old where starts_with(o.task_id, $1) and o.created_at <= old.since
+), held as (
+  delete from outlast_send_key k using old
+  where starts_with(k.task_id, $1) and k.free_at - interval '1 day' <= old.since
+), steps as (
+  delete from outlast_effect e using old where starts_with(e.task_id, $1) and e.created_at <= old.since
+)
+delete from outlast_fence f using old where starts_with(f.task_id, $1) and f.updated_at <= old.since`,
   idempotencyAcquire: `insert into outlast_idempotency as k (key, state, task_id, epoch, digest, expires_at, origin, ttl_ms, run)
 values ($1::text, 'held', $3::text, $4::bigint, $2::text, clock_timestamp() + $5::bigint * interval '1 millisecond',
   $3::text, $9::bigint, $10::text)

@@ -102,6 +102,11 @@ export interface OutboxDatabase {
   readonly checkpoints: CheckpointStore;
   /** Schedules whose tasks are written to this outbox, or into the ledger beside it. */
   schedules(target: SendTarget, faultPoint?: FaultPoint): ScheduleStore;
+  /**
+   * Deletes what test kits wrote here under ids that begin with `prefix`, if it is at least that old. Left out: no kit may write
+   * here.
+   */
+  forgetTests?(prefix: string, olderThanMs: number): Promise<void>;
   /** Null: a database that keeps no memory of tiers. */
   readonly tiers: TierMemory | null;
   /** Null: an outbox only. */
