@@ -206,7 +206,7 @@ function failedPart(member: string): ChordAnswer {
  * Writes the sizes of chords whose headers are about to be sent to where Celery's workers look: otherwise a header that
  * only they run would never complete. Written before the messages, as Celery does. Completing a chord removes it.
  */
-export async function announceChords(
+async function announceChords(
   connection: RedisConnection,
   keyOf: ChordKeys['keyOf'],
   chords: readonly ChordSize[],
