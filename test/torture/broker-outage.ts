@@ -18,8 +18,8 @@ const wait = (ms: number): Promise<void> => new Promise(resolve => setTimeout(re
 
 /** The expressions of docs/operations/prometheus-alerts.yml that an outage is about, by name, and what their `for` says. */
 const RULES = {
-  OutlastBacklogOld: { forMs: 60_000, isTrue: (text: string) => gauge(text, AGE) > 60 },
-  OutlastBreakerOpen: { forMs: 60_000, isTrue: (text: string) => gauge(text, BREAKER) === 2 },
+  OutlastBacklogOld: { forMs: 0, isTrue: (text: string) => gauge(text, AGE) > 60 },
+  OutlastBreakerOpen: { forMs: 30_000, isTrue: (text: string) => gauge(text, BREAKER) > 0 },
 } as const;
 const AGE = 'outlast_oldest_pending_age_seconds';
 const BREAKER = 'outlast_breaker_state';
