@@ -99,9 +99,14 @@ export class ChaosKit {
     );
   }
 
-  async dispose(): Promise<void> {
+  /** Ends what a test has left running, so that one that fails takes no task of the next one. */
+  async endAll(): Promise<void> {
     for (const child of this.#processes) child.kill('SIGKILL');
     await Promise.all([...this.#processes].map(child => this.exited(child)));
+  }
+
+  async dispose(): Promise<void> {
+    await this.endAll();
     rmSync(this.#folder, { recursive: true, force: true });
     await this.database.dispose();
   }

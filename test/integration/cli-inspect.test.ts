@@ -63,7 +63,7 @@ describe('tasks', () => {
     expect(shown.stdout).toContain('"result":1');
     expect(json(shown.stdout)).toMatchObject({ state: 'done', ending: 'done', is_redacted: false });
     const text = await project.run('tasks', 'inspect', 'f1');
-    expect(text.stdout).toMatch(/state +dead[^]*reason +ERR_ATTEMPTS_SPENT[^]*begun epoch/);
+    expect(text.stdout).toMatch(/state +dead[^]*reason +ERR_ATTEMPTS_SPENT[^]*begun run 1 epoch 1/);
     expect(await answer('e1')).toMatchObject({ code: 'done' });
     expect(await answer('f1')).toMatchObject({ code: 'dead' });
     expect((await list('--state', 'dead', '--error', 'RED')).items).toMatchObject([{ id: 'f1' }]);

@@ -6,7 +6,7 @@ import { migratedDatabase } from '../support/database.ts';
 const FILES = {
   'outlast.config.mjs': `
     import { defineConfig } from 'outlast';
-    export default defineConfig({ tasks: ['./handlers.mjs'], worker: { maxBlock: '1s' } });`,
+    export default defineConfig({ tasks: ['./handlers.mjs'], worker: { maxBlock: '3s' } });`,
   'handlers.mjs': `
     import { getHeapStatistics } from 'node:v8';
     import { createOutlast, task } from 'outlast';
@@ -18,11 +18,15 @@ const FILES = {
       async () => {
         // For longer than two beats, so that the thread has seen how full the heap is.
         const kept = [];
-        const keep = () => kept.push(Array.from({ length: 100_000 }, () => ({})));
+        // In turns, because its loop must not look stuck.
+        const keep = async () => {
+          kept.push(Array.from({ length: 50_000 }, () => ({})));
+          await new Promise(resolve => setImmediate(resolve));
+        };
         const full = 0.85 * getHeapStatistics().heap_size_limit;
-        while (process.memoryUsage.rss() < full) keep();
+        while (process.memoryUsage.rss() < full) await keep();
         await new Promise(resolve => setTimeout(resolve, 2_500));
-        for (;;) keep();
+        for (;;) await keep();
       },
     ];
     export const handler = createOutlast().handler(deadly, {

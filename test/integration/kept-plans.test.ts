@@ -82,7 +82,9 @@ describe('a statement whose plan is kept', () => {
         first.set(name, before);
         expect([content, name, reads]).toEqual([content, name, before]);
         expect(reads).not.toEqual([]);
-        expect(reads.filter(read => read.endsWith('all of it'))).toEqual([]);
+        // There are as many objectives as tasks that have one: all of them are a page.
+        const whole = reads.filter(read => read.endsWith('all of it'));
+        expect(whole.filter(read => !read.startsWith('outlast_objective'))).toEqual([]);
       }
     }
   });

@@ -144,10 +144,12 @@ describe('GET /metrics', () => {
   it('of a supervisor has what its children have counted, and of a relay the backlog', async () => {
     await project.run('send', 'shop.echo', '--kwargs', '{"n": 1}');
     const series = 'outlast_tasks_total{task="shop.echo",status="completed",reason=""} 1';
-    await until(async () => (await scrape(ports[0])).includes(series));
-    const text = await scrape(ports[0]);
+    const both = 'outlast_up{process="worker"} 2';
+    const text = await until(async () => {
+      const scraped = await scrape(ports[0]);
+      return scraped.includes(series) && scraped.includes(both) && scraped;
+    });
     expect(text).toContain('outlast_up{process="supervisor"} 1');
-    expect(text).toContain('outlast_up{process="worker"} 2');
     expect(promtool(['check', 'metrics'], text)).toBe('');
     expect(text).toMatch(/^outlast_prefetched_messages 0$/m);
     expect(text).toMatch(/^outlast_pool_waits \d+$/m);
