@@ -286,6 +286,8 @@ describe('a cluster', () => {
     const [first, second] = [makeEnvelope({ queue: awake }), makeEnvelope({ queue: asleep })];
     expect(statuses(await broker.publish([first, second]))).toEqual(['confirmed', 'confirmed']);
     const hidden = await broker.take([asleep], 1);
+    // A connection that is made while a node is silent waits for that node.
+    await other.take([unique('queue')], 1);
     cluster.nodes[1]?.signal('SIGSTOP');
     const took = async (): Promise<readonly [Delivery[], number]> => {
       const startedAt = performance.now();
