@@ -17,11 +17,11 @@ type Ran<T> = { readonly value: T } | { readonly error: unknown };
 
 /**
  * Samplers, processors and context managers are code of the application, and may throw wherever a span begins or ends. Whatever
- * they do, a traced function is called once, and its end is the one that counts. Told once.
+ * they do, a traced function is called once, and its end is the one that counts. It is logged once.
  */
 class Guard {
   readonly #log: Logger;
-  #isTold = false;
+  #isLogged = false;
 
   constructor(log: Logger) {
     this.#log = log;
@@ -31,7 +31,7 @@ class Guard {
     try {
       return step();
     } catch (error) {
-      this.#tell(error);
+      this.#report(error);
       return otherwise;
     }
   }
@@ -61,22 +61,22 @@ class Guard {
   #endOf<T>(end: Ran<T> | null, error: unknown, fn: () => T): T {
     if (end !== null && 'error' in end) throw end.error;
     if (end === null) {
-      this.#tell(error);
+      this.#report(error);
       return fn();
     }
     // Its own rejection is what came out here, unless it ended well.
     if (end.value instanceof Promise)
       void end.value.then(
-        () => this.#tell(error),
+        () => this.#report(error),
         () => undefined,
       );
-    else this.#tell(error);
+    else this.#report(error);
     return end.value;
   }
 
-  #tell(error: unknown): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+  #report(error: unknown): void {
+    if (this.#isLogged) return;
+    this.#isLogged = true;
     this.#log.error({ error }, 'what traces throws; tasks go on without its spans');
   }
 }

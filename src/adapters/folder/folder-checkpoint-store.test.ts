@@ -71,7 +71,7 @@ it('gives up a call that hangs, starts no others meanwhile, and goes on when it 
   const [name = ''] = readdirSync(folder);
   const file = join(folder, name);
   const bytes = readFileSync(file);
-  // To open a pipe that nobody writes to takes for ever, as anything does on a network that is away.
+  // To open a pipe without a writer takes for ever, as anything does on a network that is away.
   rmSync(file);
   execFileSync('mkfifo', [file]);
   const away = { code: 'ERR_STORE_UNAVAILABLE' };

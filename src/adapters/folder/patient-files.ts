@@ -53,7 +53,7 @@ export class PatientFiles {
     }
   }
 
-  /** A file is closed behind calls that still use it: nobody waits for that in a folder that hangs. */
+  /** A file is closed behind calls that still use it; in a folder that hangs no call waits for that. */
   async close(file: FileHandle): Promise<void> {
     if (this.#late > 0) void file.close().catch(() => undefined);
     else await this.call(() => file.close());

@@ -73,7 +73,7 @@ export class RedisHold {
 
   /**
    * Queues live on different nodes, and a script runs on one of them. What one node has given must be returned, whatever
-   * happens to the next one: it is ours, so nobody else will ever have it.
+   * happens to the next one: it is ours, so no other consumer will ever have it.
    */
   async #takeApart(queues: readonly string[], limit: number): Promise<Taken> {
     const elements: TakenElement[] = [];

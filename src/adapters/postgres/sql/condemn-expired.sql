@@ -1,6 +1,6 @@
 -- Closes incarnations whose deadline passed. FOR UPDATE conflicts with the key-share lock of a begin, and skips it:
 -- a worker that is beginning right now is checked again next time. The deadline is compared again under the lock.
--- Nobody saw how they ended: $2 if no worker of the host has a lease, $1 if another one has.
+-- It is unknown how they ended: $2 if no worker of the host has a lease, $1 if another one has.
 -- params: lease_lost text, host_lost text
 with dead as materialized (
   select id, host from outlast_worker where state = 'open' and deadline < clock_timestamp() order by id for update skip locked

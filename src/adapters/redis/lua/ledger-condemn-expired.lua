@@ -1,5 +1,5 @@
 #!lua flags=allow-oom
--- Closes incarnations whose deadline passed. Nobody saw how they ended: `host_lost` if no worker of the host has a lease,
+-- Closes incarnations whose deadline passed. It is unknown how they ended: `host_lost` if no worker of the host has a lease,
 -- `lease_lost` if another one has.
 -- keys: root
 -- args: lease_lost, host_lost
